@@ -184,7 +184,7 @@ def test_widths_are_by_space_and_never_mutated() -> None:
     assert rules.check_widths(known, [("e", narrow), ("f", wide), ("g", None)]) == {"e": 2, "f": 4}
     assert known == {"e": 2}
     for vectors in ([("e", wide)], [("f", wide), ("f", narrow)], [("f", np.zeros((2, 2)))]):
-        with pytest.raises(ModelMismatchError, match="signature of its own"):
+        with pytest.raises(ModelMismatchError, match="another signature"):
             rules.check_widths(known, vectors)
 
 

@@ -365,6 +365,7 @@ def _gate(folder: Path, versions: Sequence[str]) -> None:
     tools = _environment(Path(sys.executable), ROOT / "build/installers", needed)
     elsewhere(wheel, tools, [each for each in versions if each not in pythons])
     with tempfile.TemporaryDirectory(prefix="triptych-gate-") as scratch:
+        Path(scratch).chmod(0o755)  # PostgreSQL runs as a user of its own where this one is root
         installers(wheel, tools, Path(scratch))
         gate(artifacts, pythons, Path(scratch))
 

@@ -1,4 +1,4 @@
-"""Context for an agent's turn: what the documents say about the user's last message."""
+"""A hook that adds context from the documents to each turn of an agent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from triptych.service import Service, ServiceOptions
 from triptych_adapters.services import check_service
 
 ContextHook = Callable[[Sequence[Any]], str | None]
-"""Takes a turn's messages, and gives the text to inject before them, or None."""
+"""Takes a turn's messages; returns the text to inject before them, or None."""
 
 DEFAULT_HEADING: Final = "# Project context"
 
@@ -42,31 +42,30 @@ def context_hook(
     on_error: Callable[[TriptychError], object] | None = None,
     **options: Unpack[DatasetSearchOptions],
 ) -> ContextHook:
-    """A function that gives an agent loop the context of each turn.
+    """Return a function that gives an agent loop the context of each turn.
 
-    It searches for the last message of the user. What it returns belongs before the agent's own
-    system prompt: ``heading``, a line on how to read it, and the best passages with their sources.
-    Where nothing is relevant it returns None, and nothing is to be injected.
+    It searches for the user's last message and returns the text to put before the agent's system
+    prompt: ``heading``, a line that explains it, and the best passages with their sources; or None
+    if nothing is relevant.
 
     Messages are `Message` records, or mappings with ``role`` and ``content``, whose content is a
     text or a list of blocks ``{"type": "text", "text": …}``.
 
     Args:
         service: the knowledge base.
-        dataset_id: the dataset to look into; None for all.
+        dataset_id: the dataset to search; None for all.
         max_pieces: the maximum number of passages.
         token_budget: the maximum number of tokens of the passages.
-        timeout: seconds after which the turn goes on without a context; None for no limit.
-        heading: what stands above the passages.
-        answerability: judges the chunks that were found: what is not "enough" is not injected.
-            None is the Service's own; without any, whatever is found is.
-        options: of the search, such as ``where``.
-        on_error: is given what went wrong. None logs it as a warning. The turn goes on without a
+        timeout: seconds after which the turn continues without context; None for no limit.
+        heading: the text above the passages.
+        answerability: judges the chunks: only "enough" is injected. None uses the Service's judge;
+            without a judge, all hits are injected.
+        options: options of the search, such as ``where``.
+        on_error: called with an error; None logs it as a warning. The turn continues without
             context.
 
     Raises:
-        ValidationError: an argument is invalid. The function itself raises what is no mistake of
-            the knowledge base: messages that are none.
+        ValidationError: an argument is invalid. The function itself raises it for invalid messages.
     """
     check_service(service, "context_hook", "context", "search")
     check_option_names(options)
@@ -105,10 +104,10 @@ def context_hook(
 
 
 def last_user_text(messages: Sequence[Any]) -> str:
-    """The text of the last message of the user, "" where there is none.
+    """Return the text of the user's last message, or "".
 
     Raises:
-        ValidationError: ``messages`` are none.
+        ValidationError: ``messages`` are invalid.
     """
     if isinstance(messages, str | Mapping | Message) or not isinstance(messages, Sequence):
         raise ValidationError(
@@ -135,7 +134,7 @@ def _read(message: Any) -> tuple[object, object]:
 
 
 def _text(content: object) -> str:
-    """A text, or the texts of its blocks: results of tools and images say nothing here."""
+    """Return a text, or the text of its blocks without tool results and images."""
     if isinstance(content, str):
         return content
     if not isinstance(content, Sequence):

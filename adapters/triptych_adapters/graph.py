@@ -1,7 +1,7 @@
-"""A knowledge base as a node of a graph of agents: a plain callable from state to state.
+"""A knowledge base as a node of an agent graph, such as in LangGraph.
 
-It takes a mapping and returns a dict of what it adds, which is what LangGraph and its like call
-a node; none of them is imported.
+A node is a callable that takes the state, a mapping, and returns a dict of additions. No framework
+is imported.
 """
 
 from __future__ import annotations
@@ -32,20 +32,19 @@ from triptych.service import Service
 from triptych_adapters.services import check_service
 
 Node = Callable[[Mapping[str, Any]], dict[str, Any]]
-"""From a graph's state to what a node adds to it."""
+"""Takes a graph's state; returns the node's additions."""
 
 _ADDED: Final = ("hits", "by_dataset", "results", "warnings")
 
 
 @attrs.frozen(kw_only=True, slots=True)
 class NodeDataset:
-    """A dataset that a node searches, with its own settings.
+    """A dataset for a node, with its options.
 
     Attributes:
-        dataset_id: its id.
-        top_k: the maximum number of hits from it; None for the node's own.
-        state_key: a key of the state under which the node adds this dataset's hits as well;
-            None for none.
+        dataset_id: the id of the dataset.
+        top_k: the maximum number of its hits; None for the node's.
+        state_key: an additional key of the state for this dataset's hits; None for none.
     """
 
     dataset_id: str
@@ -67,36 +66,35 @@ def knowledge_node(
     where: Mapping[str, Any] | None = None,
     fresh_only: bool = False,
 ) -> Node:
-    """A node that searches for ``state[query_key]`` and adds what it found.
+    """Return a node that searches for ``state[query_key]`` and adds the results.
 
-    Which datasets it searches: those of ``state[dataset_key]`` (an id or several; absent, None
-    or "": not given), else those of ``dataset_ids``, else all there are when it runs. With
-    ``dataset_ids`` the state may choose among these and no others. Each dataset is searched by
-    itself, for up to its own ``top_k`` hits (`NodeDataset`) or the node's; the other arguments
-    are those of `Query`. With ``scope="all"``, and where no dataset is named, one search goes over
-    all of them for ``top_k`` hits together, ranked by pooled statistics.
+    It searches the datasets in ``state[dataset_key]`` (an id or several; absent, None or "" means
+    none), else ``dataset_ids``, else all existing datasets. With ``dataset_ids`` the state may only
+    choose among these. Each dataset is searched separately, for up to its own ``top_k`` hits
+    (`NodeDataset`) or the node's; the other arguments are those of `Query`. With ``scope="all"``,
+    or if no dataset is named, one search over all of them returns ``top_k`` hits, ranked with
+    pooled statistics.
 
-    The node never changes the state. It returns, as values that JSON can hold:
+    The node does not modify the state. It returns plain data for JSON:
 
-    - ``hits``: all hits, each a dict as ``triptych search --json`` prints it. Scores of different
-      datasets cannot be compared, since each has statistics of its own, so the best hits of all
-      datasets come first, then the second ones, and so on; equal ranks come in the order of the
-      datasets. In vector mode they can (cosines in one space), and the hits come by score. With
-      ``scope="all"`` they come as that search ranks them.
-    - ``by_dataset``: for each dataset that was searched its hits, best first. With ``scope="all"``:
-      for each dataset that has hits.
-    - ``results``: the hits as XML for a prompt (`triptych.format_xml`), "" when there are none: no
-      document can pass its words off as another's.
-    - ``warnings``: what went wrong, each with the dataset's name. One that fails contributes
-      nothing and stops no other.
-    - every ``state_key`` of ``dataset_ids``: that dataset's hits; [] where it was not searched.
+    - ``hits``: all hits, each a dict as in ``triptych search --json``. Scores of different datasets
+      are not comparable, because each has its own statistics, so the best hits of all datasets are
+      first, then the second ones, and so on, in the order of the datasets. In vector mode (cosines
+      in one space) hits are sorted by score, with ``scope="all"`` as in the search.
+    - ``by_dataset``: the hits of each searched dataset, best first. With ``scope="all"``: of each
+      dataset with hits.
+    - ``results``: the hits as XML for a prompt (`triptych.format_xml`), "" without hits. No
+      document can imitate another one in it.
+    - ``warnings``: the problems, each with the dataset's name. A dataset that fails has no hits and
+      does not stop the others.
+    - every ``state_key`` of ``dataset_ids``: that dataset's hits; [] if it was not searched.
 
     A node without a Service (None) or without a dataset (``dataset_ids=[]``) has no hits.
 
     Raises:
-        ValidationError: an argument is invalid. The node itself raises it for a query that
-            is missing, no string or blank, or a dataset that it may not search.
-        CancelledError: raised by the node when a deadline passed.
+        ValidationError: an argument is invalid. The node itself raises it for a missing, blank or
+            non-string query, or a dataset that it may not search.
+        CancelledError: raised by the node if a deadline passed.
     """
     if service is not None:
         check_service(service, "knowledge_node", "search", "search_many", "list_datasets")
@@ -157,11 +155,11 @@ _CONFIG_KEYS: Final = (
 
 
 def knowledge_node_from_config(service: Service | None, config: Mapping[str, Any]) -> Node:
-    """The `knowledge_node` that a map, such as a node's entry in a graph's file, asks for.
+    """Create the `knowledge_node` described by a mapping, such as an entry in a graph's file.
 
-    Its keys are the arguments of `knowledge_node`, but for ``datasets``: a list whose entries are
-    ids, or maps with ``dataset_id`` and, if wanted, ``top_k`` and ``state_key``. What is absent or
-    null has that function's default.
+    Its keys are the arguments of `knowledge_node`, and ``datasets``: a list of ids, or of mappings
+    with ``dataset_id`` and optionally ``top_k`` and ``state_key``. Missing or null values have the
+    defaults of that function.
 
     Raises:
         ValidationError: a key is unknown, or a value is invalid; the message names the key.
@@ -278,8 +276,8 @@ def _text(state: Mapping[str, Any], query_key: str) -> str:
         )
     if query_key not in state:
         raise ValidationError(
-            f"the state has no {query_key!r} to search for: set it in a node before this one, or "
-            "give knowledge_node the query_key that it has"
+            f"the state has no {query_key!r}: set it in an earlier node, or give knowledge_node "
+            "the right query_key"
         )
     text = check_text(state[query_key], f"state[{query_key!r}]")
     if not text.strip():

@@ -1,4 +1,4 @@
-"""Methods that block as methods that are awaited, for frameworks that ask for both."""
+"""Coroutine versions of blocking methods, for frameworks that need both."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ R = TypeVar("R")
 def in_thread(
     method: Callable[Concatenate[S, P], R],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
-    """The method of this name, run in a worker thread; a subclass may replace it."""
+    """Return a coroutine method that runs the named method in a worker thread."""
 
     @functools.wraps(method)
     async def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> Any:

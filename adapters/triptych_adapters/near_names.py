@@ -1,4 +1,4 @@
-"""The names of documents that a name which is not there may have meant."""
+"""Suggestions of similar document names for unknown names."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _SUGGESTED = 3
 def did_you_mean(
     service: Service, datasets: Sequence[str], text: str, *, most: int | None = None
 ) -> str:
-    """The question that ends an error's message, "" where no name of a document is near.
+    """Return the suggestion for an error's message, "" if no document has a similar name.
 
-    ``most`` is how many names of a dataset are looked at, None for all.
+    ``most`` is the maximum number of names to compare for a dataset, None for all.
     """
     names = [info.name for each in datasets for info in service.list_documents(each, limit=most)]
     near = _near(names, text)[:_SUGGESTED]
@@ -23,7 +23,7 @@ def did_you_mean(
 
 
 def _near(names: Sequence[str], text: str) -> list[str]:
-    """Those that end with ``text``, whatever its capitals, or are spelt nearly so."""
+    """Return the names that end with ``text``, ignoring case, or are spelt similarly."""
     folded = text.casefold()
     ending = [name for name in names if f"/{name.casefold()}".endswith(f"/{folded}")]
     if ending:

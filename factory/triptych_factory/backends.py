@@ -233,8 +233,8 @@ def connect(
     named = {name for name, source in settings.sources.items() if source == "argument"} - _OWN
     if wrong := sorted({*named, *given}):
         raise ValidationError(
-            f"{', '.join(wrong)}: a knowledge base on a server is set up where the server runs; "
-            "leave that out, or give the path of a store"
+            f"{', '.join(wrong)}: a knowledge base on a server is configured on the server; leave "
+            "this out, or give the path of a store"
         )
     key = settings.api_key
     if key and settings.origin("url") == "file" and settings.origin("api_key") != "file":

@@ -211,9 +211,9 @@ class RecalledEmbedder:
                     raise ProviderSetupError(str(error)) from error
                 if made.signature != self._signature:
                     raise ProviderSetupError(
-                        f"the store was filled with {self._signature!r}, and its name means "
-                        f"{made.signature!r} here: set the address and the options it was filled "
-                        "with, or rebuild it with another embedder"
+                        f"the store was filled with {self._signature!r}, but its name means "
+                        f"{made.signature!r} here: set its address and options, or rebuild with "
+                        "another embedder"
                     )
                 self._made = made
             return self._made
@@ -292,7 +292,7 @@ def _made(signature: str, concurrency: int | None) -> Embedder:
     made = None if name is None else build_embedder(name, concurrency=concurrency)
     if made is None:
         raise NotAvailableError(
-            f"the store was filled with the embedder {signature!r}, which is not one that can be "
-            "made by its name: give it, or rebuild the dataset with another one"
+            f"the store was filled with the embedder {signature!r}, which cannot be built from its "
+            "name: pass the embedder, or rebuild the dataset with another one"
         )
     return made

@@ -1,4 +1,4 @@
-"""From a name, or the settings, to a language model, a reranker or a ranker: dicts of classes."""
+"""Building language models and rerankers from names and settings."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ PROVIDERS: Mapping[str, str] = {
 
 @attrs.frozen
 class PlannedLLM:
-    """A model that is only named: enough to plan with, and never asked."""
+    """A model with only a name, for planning; it cannot be called."""
 
     signature: str
 
     def _refuse(self, messages: Sequence[Message], *, max_tokens: int) -> NoReturn:
-        raise NotAvailableError(f"{self.signature} is only planned with, and is not asked")
+        raise NotAvailableError(f"{self.signature} is only for planning, and cannot be called")
 
     generate = stream = _refuse
 
 
 def planned_llm(llm: str) -> PlannedLLM | None:
-    """What `build_llm` would make of a name, with neither a client nor a key; None for "none".
+    """Return a placeholder for the model of a name, without a client or key; None for "none".
 
     Raises:
-        ValidationError: no model has this name.
+        ValidationError: the name is unknown.
     """
     if llm == "none":
         return None
@@ -61,19 +61,19 @@ def build_llm(
     context: int | None = None,
     concurrency: int | None = None,
 ) -> LLM | None:
-    """The language model meant: "provider:model" is built, an `LLM` passes, None and "none"
-    are none.
+    """Build the language model "provider:model"; return an `LLM` unchanged, and None for None and
+    "none".
 
     Args:
         llm: the name, the model, or None.
-        access: keys and addresses by provider; what is missing comes from the environment.
-        environ: the environment, None for the process's own.
-        context: the tokens that a prompt and its answer may take. Ollama, which would cut
-            what is longer without a word, is told to load the model with it.
-        concurrency: how many calls may be under way at a time; None for 4.
+        access: keys and addresses by provider; missing ones come from the environment.
+        environ: the environment variables; None for those of the process.
+        context: the maximum tokens of a prompt and its response. Ollama, which would silently cut
+            longer prompts, loads the model with it.
+        concurrency: the maximum number of concurrent calls; None for 4.
 
     Raises:
-        ValidationError: no model has this name, or its provider's key is missing.
+        ValidationError: the name is unknown, or its provider's key is missing.
         NotAvailableError: the extra ``http`` is not installed.
     """
     if llm is None or llm == "none":
@@ -110,13 +110,13 @@ RERANKERS: Mapping[str, str] = {
     "jina": "triptych_backends.providers:JinaReranker",
     "voyage": "triptych_backends.providers:VoyageReranker",
 }
-"""Providers that are named with a model."""
+"""Providers whose names include a model."""
 
 RERANK_SERVERS: Mapping[str, str] = {
     "llamacpp": "triptych_backends.providers:LlamaCppReranker",
     "tei": "triptych_backends.providers:TEIReranker",
 }
-"""Servers that have one model, and are named with their address."""
+"""Servers with one model, whose names include an address."""
 
 
 def build_reranker(
@@ -127,19 +127,19 @@ def build_reranker(
     source: str = "the argument reranker",
     environ: Mapping[str, str] | None = None,
 ) -> Reranker | None:
-    """The reranker of a name, None for "none".
+    """Build the reranker of a name; None for "none".
 
     Args:
-        reranker: "provider:model", "tei:URL", "llamacpp:URL", "onnx:FOLDER", "llm" for the
-            language model ``llm``, or "none".
-        llm: the language model that is wired, if any.
-        origin: where the name, and the address in it, comes from.
-        source: how a message names that place.
-        environ: the environment, None for the process's own.
+        reranker: "provider:model", "tei:URL", "llamacpp:URL", "onnx:FOLDER", "llm" for the language
+            model ``llm``, or "none".
+        llm: the configured language model, if any.
+        origin: the origin of the name and of an address in it.
+        source: the source of the name for messages.
+        environ: the environment variables; None for those of the process.
 
     Raises:
-        ValidationError: no reranker has this name, its provider's key is missing, its folder has
-            no model, or "llm" is named and no language model is configured.
+        ValidationError: the name is unknown, its provider's key is missing, its folder has no
+            model, or it is "llm" without a configured language model.
         NotAvailableError: the extra ``http`` or ``local`` is not installed.
     """
     if reranker == "none":
@@ -147,7 +147,7 @@ def build_reranker(
     if reranker == "llm":
         if llm is None:
             raise ValidationError(
-                "the reranker 'llm' asks the language model, and there is none: set llm too, such "
+                "the reranker 'llm' needs a language model: set llm too, such "
                 'as llm = "ollama:llama3.2"'
             )
         from triptych.search.model_steps import LLMReranker
@@ -175,10 +175,10 @@ def build_reranker(
 
 
 def settings_llm(settings: Settings, name: str) -> LLM | None:
-    """The language model of this name, reached as the settings say where they know its provider.
+    """Build the language model of this name with the settings for its provider.
 
     Raises:
-        ValidationError: no model has this name, or its provider's key is missing.
+        ValidationError: the name is unknown, or its provider's key is missing.
         NotAvailableError: the extra ``http`` is not installed.
     """
     provider = settings.llm.partition(":")[0]
@@ -200,7 +200,7 @@ def settings_llm(settings: Settings, name: str) -> LLM | None:
 def settings_reranker(
     settings: Settings, name: str, llm: LLM | None, setting: str = "reranker"
 ) -> Reranker | None:
-    """The reranker of this name, which ``setting`` names; "llm" asks ``llm``.
+    """Build the reranker of this name from ``setting``; "llm" uses ``llm``.
 
     Raises:
         ValidationError, NotAvailableError: as `build_reranker`.

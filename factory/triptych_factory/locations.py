@@ -86,7 +86,7 @@ def parse_location(url: str) -> Location:
     """
     check_text(url, "the store's URL or path")
     if url == ":memory:":
-        raise ValidationError("':memory:' would be a file of that name: write memory://")
+        raise ValidationError("':memory:' would be a file name: write memory://")
     if not url.strip() or "\0" in url:
         raise ValidationError(f"{_told(url)} names no store: give a path such as ./kb.db, or a URL")
     found = _URL.fullmatch(url)
@@ -186,7 +186,7 @@ def _sqlite_file(url: str, rest: str) -> Path:
         raise ValidationError(f"{_told(url)} has options after '?': give them as settings instead")
     if not rest.startswith("/"):
         raise ValidationError(
-            f"{_told(url)} names a host, which SQLite has not: write "
+            f"{_told(url)} names a host, but SQLite stores are files: write "
             f"sqlite:///{shown_url(rest)} for a path from here, sqlite:////{shown_url(rest)} "
             "for one from the root"
         )
@@ -199,7 +199,7 @@ def _folder(url: str, rest: str) -> Path:
     """As in a file URL, what follows the host, which there is none of, is absolute."""
     if not re.match(r"/|\.\.?(/|$)|~", rest):
         raise ValidationError(
-            f"{_told(url)} names a host, which a folder has not: write "
+            f"{_told(url)} names a host, but a folder is local: write "
             f"files://./{shown_url(rest)} for a path from here, files:///{shown_url(rest)} for "
             "one from the root"
         )
@@ -221,8 +221,7 @@ def _at_home(text: str, url: str) -> Path:
         return Path(text).expanduser()
     except RuntimeError as error:
         raise ValidationError(
-            f"{_told(url)} is in the home of somebody whom this system does not know: write the "
-            "path"
+            f"{_told(url)} is in the home of an unknown user: write the path"
         ) from error
 
 

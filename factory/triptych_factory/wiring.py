@@ -1,4 +1,4 @@
-"""From settings to a Service."""
+"""Creating a Service from settings."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ _NAMED: Mapping[str, type] = {
     ),
     "semantic_cache": bool,
 }
-"""What is a setting where it is of this type, and an object otherwise."""
+"""Options that are settings if they have this type, and objects otherwise."""
 _OBJECTS = {"chunkers", "executor", "retrievers", "rewriter", "postprocessors", "pipelines"}
 
 
 def every_format() -> FileParsers:
-    """A parser of every format that is installed."""
+    """Return a parser of every format whose library is installed."""
     from triptych_backends.parsing import default_parser
 
     return default_parser()
@@ -78,7 +78,7 @@ def open_service(
     create: bool = True,
     **options: Unpack[OpenOptions],
 ) -> Service:
-    """What `triptych.open` does; the arguments and errors are described there."""
+    """Implement `triptych.open`, which documents arguments and errors."""
     _check_names(options)
     given: dict[str, Any] = {name: each for name, each in options.items() if each is not None}
     if "chunkers" in given and not given.keys().isdisjoint(_CHUNKING):
@@ -142,18 +142,16 @@ def wire(
     dataset_id: str = "",
     **objects: Unpack[OpenOptions],
 ) -> Service:
-    """A Service over the store and with the models that ``settings`` name.
+    """Create a Service with the store and the models of ``settings``.
 
-    The embedder "auto" is the one that the store was filled with, or ``dataset_id`` where it is
-    given; one that was filled without any is searched by keyword. A store without documents gets
-    "local" where it is installed.
+    The embedder "auto" is the one that made the vectors of the store, or of ``dataset_id`` if
+    given; without vectors there is none. For a store without documents it is "local" if installed.
 
-    ``embedder``, ``llm`` and the other ``objects`` take the place of those that the settings name;
-    settings by name are no objects. A store that is opened ``read_only`` keeps no answers.
-    ``pipelines`` come beside those of the settings that ``named`` names, none by default, None for
-    all. ``create`` says whether a store that does not exist yet is made. ``preload`` loads a local
-    model while the store is being opened, for a caller that is about to embed. The Service closes
-    the store, and the models that were made here.
+    ``embedder``, ``llm`` and the other ``objects`` override those of the settings. A store that is
+    opened ``read_only`` caches no answers. ``pipelines`` are added to the pipelines of the settings
+    in ``named`` (default none, None for all). ``create`` tells whether to create a missing store.
+    ``preload`` loads a local model while the store is opened, for callers that will embed. Closing
+    the Service closes the store and the models that were created here.
     """
     if is_server(settings.url):
         return connect(settings)
@@ -349,7 +347,7 @@ CHUNKERS: Mapping[str, Callable[..., ChunkerSet]] = {
     "fixed-window": lambda **sizes: ChunkerSet(default=FixedWindowChunker(**sizes)),
     "sentence-window": _sentences,
 }
-"""What the setting ``chunker`` names: each takes ``size`` and ``overlap``, in code points."""
+"""The values of the setting ``chunker``: each takes ``size`` and ``overlap``, in code points."""
 
 
 def build_chunkers(name: str, size: int | None = None, overlap: int | None = None) -> ChunkerSet:

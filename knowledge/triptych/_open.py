@@ -1,4 +1,4 @@
-"""`open`: from a URL and a few settings to a wired Service, in one import."""
+"""`open`: create a Service from a URL and a few settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def every_format() -> FileParsers:
-    """The parser of files that serves where none is given: every format that is installed."""
+    """Return the default parser of files: every format whose library is installed."""
     from triptych_factory import every_format as made
 
     return made()
@@ -30,34 +30,34 @@ def open(
 ) -> Service:
     """Open the knowledge base at ``url``; use it in a ``with`` block, or call its ``close``.
 
-    What is not given here comes from ``TRIPTYCH_*`` environment variables, then from the
-    nearest ``triptych.toml`` in the current directory or above it, then from the user's own file,
-    then from the defaults.
+    Settings that are not given come from ``TRIPTYCH_*`` environment variables, then from the
+    nearest ``triptych.toml`` in the current directory or its parents, then from the user's settings
+    file, then from the defaults.
 
     Args:
         url: a file path or ``sqlite:///`` URL for a SQLite store, ``files:///`` and a folder for
-            plain files, ``memory://`` for one that ends with the process, or the address of
-            ``triptych serve`` (``http://host:8400``), where the server's settings hold. By
-            default the nearest store in the current directory or above it (``.triptych/kb.db`` or
-            ``kb.db``), else the user's own.
-        embedder: a name (``"local"``, ``"local-multilingual"``, ``"hash"``, or a provider and its
-            model, ``"ollama:nomic-embed-text"``), an `Embedder`, or None for keyword search
-            alone. ``"auto"`` takes what the settings name, else the one that the store was
-            filled with, which may be none; for a store without documents ``"local"`` where the
-            extra ``local`` is installed, else none.
-        llm: what answers questions and writes layers: a provider and its model
-            (``"ollama:llama3.2"``, ``"openai:gpt-4o-mini"``, ``"anthropic:claude-haiku-4-5"``),
-            an `LLM`, or None. ``"auto"`` takes what the settings name, else none.
-        create: whether a store that does not exist yet is made.
-        options: how it chunks, embeds, searches and stores: see `OpenOptions`.
+            plain files, ``memory://`` for a store that ends with the process, or the address of
+            ``triptych serve`` (``http://host:8400``), whose settings then apply. By default the
+            nearest store in the current directory or its parents (``.triptych/kb.db`` or
+            ``kb.db``), else the user's store.
+        embedder: a name (``"local"``, ``"local-multilingual"``, ``"hash"``, or a provider and model
+            such as ``"ollama:nomic-embed-text"``), an `Embedder`, or None for keyword search only.
+            ``"auto"`` is the embedder in the settings, else the one that made the store's vectors,
+            if any. For a store without documents it is ``"local"`` if the extra ``local`` is
+            installed, else none.
+        llm: the model that answers questions and writes layers: a provider and model
+            (``"ollama:llama3.2"``, ``"openai:gpt-4o-mini"``, ``"anthropic:claude-haiku-4-5"``), an
+            `LLM`, or None. ``"auto"`` is the model in the settings, else none.
+        create: whether to create a missing store.
+        options: how to chunk, embed, search and store: see `OpenOptions`.
 
     Raises:
         ValidationError: the URL or a setting is invalid; the message names its source.
         NotFoundError: there is no store at ``url``, and ``create`` is False.
-        NotAvailableError: this installation lacks what the URL or a model needs.
+        NotAvailableError: a library that the URL or a model needs is not installed.
         StoreError: the store cannot be opened.
     """
-    # The one import that points upwards: a user needs no second package to start.
+    # The only import of a higher package, so that users need no second import.
     from triptych_factory import open_service
 
     return open_service(url, embedder=embedder, llm=llm, create=create, **options)

@@ -1,7 +1,7 @@
-"""Deadlines and cancellation, carried by a context variable instead of an argument.
+"""Deadlines and cancellation, held in a context variable.
 
-``with triptych.deadline(30):`` around any call bounds it. Long calls ask `check` between
-batches; what was committed before the deadline stays. Nested deadlines only tighten.
+``with triptych.deadline(30):`` limits the calls inside the block. Long calls call `check` between
+batches; batches committed before the deadline remain. A nested deadline cannot extend an outer one.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _current: ContextVar[CancelScope | None] = ContextVar("triptych_deadline", defau
 
 @contextmanager
 def deadline(seconds: float | None = None) -> Iterator[CancelScope]:
-    """Bound the calls inside the block to ``seconds`` from now (None: only cancellable).
+    """Limit the calls inside the block to ``seconds`` from now (None: only cancellable).
 
     Raises:
         ValidationError: ``seconds`` is negative or not a number.
@@ -73,11 +73,11 @@ def check(doing: str = "the call") -> None:
     if scope is None:
         return
     if scope.cancelled:
-        raise CancelledError(f"{doing} was cancelled; what was committed stays")
+        raise CancelledError(f"{doing} was cancelled; committed work remains")
     if scope.remaining <= 0:
         raise CancelledError(
-            f"the deadline passed during {doing}; what was committed stays: "
-            "call again to go on, or allow more seconds"
+            f"the deadline passed during {doing}; committed work remains: call again to continue, "
+            "or allow more seconds"
         )
 
 

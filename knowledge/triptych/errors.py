@@ -1,32 +1,32 @@
-"""The errors of Triptych: one root, one tree.
+"""The errors of Triptych, all derived from `TriptychError`.
 
     TriptychError
-    ├── ValidationError         what was asked for is invalid (also a ValueError)
-    │   └── ParseError          a file cannot be read as what it is
-    ├── NotFoundError           the named thing is not there (also a LookupError)
-    ├── ConflictError           somebody else changed it first
-    ├── NotAvailableError       this installation or backend is not capable of it
+    ├── ValidationError         an argument is invalid (also a ValueError)
+    │   └── ParseError          a file cannot be parsed
+    ├── NotFoundError           the named thing does not exist (also a LookupError)
+    ├── ConflictError           another writer changed it first
+    ├── NotAvailableError       this installation or backend does not support it
     ├── AuthenticationError     the caller has no valid key
     ├── AccessDeniedError       the caller's access does not allow it
-    ├── TooManyRequestsError    the caller asks more often than the key allows
-    ├── ModelMismatchError      the store was filled with another embedding model
-    ├── StoreError              the store could not do it
-    │   ├── StoreAwayError      its server cannot be reached, or was lost
-    │   ├── CorruptStoreError   what is stored fails its check
-    │   ├── StoreLockedError    another writer held the store longer than the wait
+    ├── TooManyRequestsError    the caller exceeds the rate limit of its key
+    ├── ModelMismatchError      the store holds vectors of another embedding model
+    ├── StoreError              the store failed
+    │   ├── StoreAwayError      its server cannot be reached, or the connection was lost
+    │   ├── CorruptStoreError   stored data fails its check
+    │   ├── StoreLockedError    another writer held the lock longer than the timeout
     │   └── SchemaVersionError  the store was written by another version of Triptych
     ├── ProviderError           a model provider failed
     │   ├── RateLimitedError
     │   ├── ProviderTimeoutError
     │   ├── ProviderSetupError
     │   └── UnusableAnswerError
-    ├── DerivationError         the source is stored; chunks, vectors or layers are not
+    ├── DerivationError         the document is stored; its chunks, vectors or layers are not
     ├── DeletionHeldError       a sync would delete most documents of a folder: confirm it
-    ├── BudgetExceededError     a ceiling on calls, tokens or cost was reached
+    ├── BudgetExceededError     a limit on calls, tokens or cost was reached
     └── CancelledError          a deadline passed or the caller cancelled
 
-A message says what was wrong, with which input, and what to do next. A secret never
-appears in one. Drivers' own errors never leave a backend: they are the ``__cause__``.
+A message names what was wrong, with which input, and what to do next. It never contains a secret.
+A backend never raises its driver's errors: they are the ``__cause__``.
 """
 
 from __future__ import annotations
@@ -66,16 +66,16 @@ __all__ = [
 
 
 class TriptychError(Exception):
-    """The root: ``except TriptychError`` catches all that Triptych raises on purpose.
+    """The base class of all errors that Triptych raises on purpose.
 
     Attributes:
-        hint: what to do about it on the command line, "" where the message says it all.
+        hint: what to do about it on the command line, or "".
     """
 
     hint: str = ""
 
     def hinted(self, hint: str) -> Self:
-        """Return the error itself, with this hint."""
+        """Set the hint and return the error itself."""
         self.hint = hint
         return self
 
@@ -85,17 +85,17 @@ class ValidationError(TriptychError, ValueError):
 
 
 class ParseError(ValidationError):
-    """A file is malformed, encrypted or beyond a limit; nothing of it was read or written."""
+    """A file is malformed, encrypted or exceeds a limit; nothing of it was stored."""
 
 
 class NotFoundError(TriptychError, LookupError):
-    """The dataset or document that was named does not exist."""
+    """The named dataset or document does not exist."""
 
 
 class ConflictError(TriptychError):
-    """The stored state is not the one the caller named with ``if_version``.
+    """The stored version is not the ``if_version`` that the caller gave.
 
-    ``expected`` is the version the caller named, ``actual`` the stored one (0: no document).
+    ``expected`` is the caller's version, ``actual`` the stored one (0: no document).
     """
 
     def __init__(
@@ -107,9 +107,9 @@ class ConflictError(TriptychError):
 
 
 class NotAvailableError(TriptychError):
-    """This installation, backend or configuration is not capable of it.
+    """This installation, backend or configuration does not support the operation.
 
-    ``public`` is the message without what names places of this machine.
+    ``public`` is the message without paths of this machine.
     """
 
     def __init__(self, message: str = "", *, public: str = "") -> None:
@@ -118,7 +118,7 @@ class NotAvailableError(TriptychError):
 
 
 class AuthenticationError(TriptychError):
-    """There is no key, or it is not valid: unknown, damaged, expired and revoked ones alike."""
+    """There is no key, or it is invalid: unknown, damaged, expired or revoked."""
 
 
 class AccessDeniedError(TriptychError):
@@ -126,7 +126,7 @@ class AccessDeniedError(TriptychError):
 
 
 class TooManyRequestsError(TriptychError):
-    """The caller asks more often than the key allows; ``retry_after`` is in seconds."""
+    """The caller exceeds the rate limit of its key; ``retry_after`` is in seconds."""
 
     def __init__(self, message: str, *, retry_after: float = 1.0) -> None:
         super().__init__(message)
@@ -143,9 +143,9 @@ class ModelMismatchError(TriptychError):
 
 
 class StoreError(TriptychError):
-    """The store could not do what was asked.
+    """The store failed.
 
-    ``errors`` holds every failure when several steps of one call failed, else nothing.
+    ``errors`` has every failure if several steps of one call failed, else it is empty.
     """
 
     def __init__(self, message: str, *, errors: Sequence[Exception] = ()) -> None:
@@ -154,15 +154,15 @@ class StoreError(TriptychError):
 
 
 class StoreAwayError(StoreError):
-    """The store's server does not answer; a write that was under way may have been committed."""
+    """The store's server does not respond; a write in progress may have been committed."""
 
 
 class CorruptStoreError(StoreError):
-    """Stored bytes fail their check, or are not what Triptych writes."""
+    """Stored bytes fail their checksum or have an invalid form."""
 
 
 class StoreLockedError(StoreError):
-    """Another process held the store's write lock for longer than the configured wait."""
+    """Another process held the store's write lock longer than the configured timeout."""
 
 
 class SchemaVersionError(StoreError):
@@ -170,11 +170,11 @@ class SchemaVersionError(StoreError):
 
 
 class ProviderError(TriptychError):
-    """A model provider answered with an error, or not at all."""
+    """A model provider returned an error, or did not respond."""
 
 
 class RateLimitedError(ProviderError):
-    """The provider refused for now; ``retry_after`` is in seconds, None when it did not say."""
+    """The provider's rate limit was reached; ``retry_after`` is in seconds, None if unknown."""
 
     def __init__(self, message: str, *, retry_after: float | None = None) -> None:
         super().__init__(message)
@@ -186,13 +186,13 @@ class ProviderTimeoutError(ProviderError):
 
 
 class ProviderSetupError(ProviderError):
-    """The key, the model's name or the address is wrong: every call fails alike."""
+    """The key, the model's name or the address is wrong: every call fails."""
 
 
 class UnusableAnswerError(ProviderError):
-    """A model answered, and there is nothing to use: asking the same again will not help.
+    """A model's response is unusable, and the same request would fail again.
 
-    ``reason`` is "refusal", "empty" or "endless" (cut off at its ceiling), "" when not known.
+    ``reason`` is "refusal", "empty", "endless" (cut off at the output limit) or "" (unknown).
     """
 
     def __init__(self, message: str, *, reason: str = "") -> None:
@@ -201,14 +201,14 @@ class UnusableAnswerError(ProviderError):
 
 
 class DerivationError(TriptychError):
-    """Deriving failed after the source was stored.
+    """A document was stored, but deriving chunks, vectors or layers failed.
 
-    Of a document that could not be embedded, the new chunks are found by keyword, and by meaning
-    those whose text the dataset has a vector for. One that could not be chunked is found by its old
-    chunks, which say that they are stale. Layers stay as they were.
+    If embedding failed, keyword search finds the new chunks, and vector search those whose text
+    already has a vector. If chunking failed, searches find the old chunks, marked stale. Layers are
+    unchanged.
 
-    ``document`` is the committed source (None when no single one is meant); ``partial``
-    is what a generator had made before it failed.
+    ``document`` is the stored document (None if not a single one); ``partial`` is the result that a
+    generator had produced before it failed.
     """
 
     def __init__(
@@ -220,9 +220,9 @@ class DerivationError(TriptychError):
 
 
 class DeletionHeldError(TriptychError):
-    """A sync would have deleted more than half of a folder's documents, and deleted none of them.
+    """A sync would have deleted more than half of a folder's documents; it deleted none.
 
-    ``names`` are the documents whose files are gone, of the ``documents`` that the folder has.
+    ``names`` are the documents whose files are gone; ``documents`` is the folder's total.
     """
 
     def __init__(self, message: str, *, names: Sequence[str] = (), documents: int = 0) -> None:
@@ -232,19 +232,19 @@ class DeletionHeldError(TriptychError):
 
 
 class BudgetExceededError(TriptychError):
-    """A ceiling on calls, tokens or cost was reached; what was done is kept.
+    """A limit on calls, tokens or cost was reached; completed work is kept.
 
-    `LayerReport.require` raises it, and so does a tool of `triptych_adapters.tools` for a hit
-    that does not fit into an answer.
+    `LayerReport.require` raises it, and so does a tool of `triptych_adapters.tools` if a hit does
+    not fit into an answer.
     """
 
 
 class CancelledError(TriptychError):
-    """A deadline passed or the caller cancelled; what was committed stays.
+    """A deadline passed or the caller cancelled; committed work remains.
 
-    ``report`` counts what was committed, in the record that the call returns: of a bulk put, of
-    embedding what is pending, of a rebuild and of building layers (a `LayerReport`). Of a knowledge
-    base on a server it maps the names of these counts to them. It is None where there is none.
+    ``report`` is the call's report of what was committed, for `Service.put_documents`,
+    `Service.embed_pending`, `Service.rebuild` and building layers (a `LayerReport`), else None.
+    From a server it is a mapping of counts by name.
     """
 
     def __init__(self, message: str, *, report: Any = None) -> None:

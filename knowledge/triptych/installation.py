@@ -1,4 +1,4 @@
-"""How a missing package is installed here: by this interpreter's pip, from where Triptych came."""
+"""The command that installs a missing package for this interpreter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leases of work: of several workers on one store, one has a text, or a document, at a time."""
+"""Leases, which ensure that only one of several workers on a store processes a text or document."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ from triptych.contracts import SettingsStore, WorkLeases
 from triptych.errors import StoreError
 
 LEASE = 10.0
-"""Seconds a lease lasts after its last renewal: so long the work of a killed process waits."""
+"""Seconds that a lease lasts after its last renewal; the work of a killed process waits as long."""
 
 
 class LeaseHolder(CloseOnExit):
-    """The names of one queue that one worker has, or wants.
+    """The leases of one worker in one queue. Use it as a context manager.
 
-    A name must be claimed first, then its work looked up in the store, then done, then stored, then
-    released: so nobody who claims it later does it again. Leases are renewed while the holder is
-    `working`; one that ends without `close` has them for ``seconds``, by
-    default `LEASE`. Use it as a context manager.
+    Claim a name, then read its work from the store, do it, store the result, and release the name:
+    so that no later holder repeats the work. Leases are renewed while the holder is `working`. If
+    it ends without `close`, they expire after ``seconds``, by default `LEASE`.
     """
 
     def __init__(self, leases: WorkLeases, queue: str, seconds: float | None = None) -> None:
@@ -41,10 +40,11 @@ class LeaseHolder(CloseOnExit):
         self._renewer: threading.Thread | None = None
 
     def claim(self, names: Iterable[str], limit: int | None = None) -> list[str]:
-        """Claim the first ``limit`` of ``names``, or all, that nobody else has; what is ours.
+        """Claim up to ``limit`` (None: all) of ``names`` that nobody else has; return the claimed
+        ones.
 
         Raises:
-            CancelledError: the deadline has passed.
+            CancelledError: the deadline passed.
             StoreError: the claim cannot be written.
         """
         deadlines.check("waiting for work")
@@ -62,14 +62,14 @@ class LeaseHolder(CloseOnExit):
         return [name for name in wanted if name in held]
 
     def release(self, names: Iterable[str]) -> None:
-        """Give up ``names``; others see it at the next claim, or at `close`."""
+        """Release ``names``; this takes effect at the next claim or at `close`."""
         with self._lock:
             for name in names:
                 self._ours.pop(name, None)
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """While this runs, what is claimed is worked on."""
+        """A context in which the claimed leases are renewed."""
         with self._lock:
             self._working += 1
         try:
@@ -107,21 +107,20 @@ class LeaseHolder(CloseOnExit):
 
 
 LEASES = "leases"
-"""The setting that holds all leases of a store, while there are any."""
+"""The setting that holds all leases of a store, if any."""
 
 _APART = 60.0
-"""Seconds by which two clocks may differ. A lease that ends later than this after its time is from
-before a clock was set back, and holds no more."""
+"""The maximum difference of two clocks in seconds. A lease that ends even later was made before a
+clock was set back, and is invalid."""
 _LONGEST = 86_400.0
-"""Seconds of the longest lease that is believed."""
+"""The maximum duration of a valid lease in seconds."""
 
 
 class SettingsLeases:
     """`WorkLeases` in one setting of a store, by compare-and-set.
 
-    A lease ends by the clock of whoever looks: where the clocks of two machines differ, it is so
-    much longer or shorter for the other one. They must agree to less than the time that is left
-    when a lease is renewed.
+    A lease expires by the clock of the machine that reads it. The clocks of two machines must
+    differ by less than the remaining time at which a lease is renewed.
     """
 
     def __init__(self, settings: SettingsStore) -> None:
@@ -162,11 +161,11 @@ class SettingsLeases:
                 return ours
 
     def listen_for_changes(self) -> None:
-        """See `WorkLeases.listen_for_changes`: a setting reports nothing."""
+        """See `WorkLeases.listen_for_changes`. It gives None: settings do not report writes."""
 
 
 def _read(text: str | None) -> list[Any]:
-    """The leases; none where somebody else wrote something else there."""
+    """Return the leases; empty if the setting has another form."""
     try:
         found = json.loads(text) if text else []
     except ValueError:
@@ -175,7 +174,7 @@ def _read(text: str | None) -> list[Any]:
 
 
 def _lasts(lease: object, now: float) -> bool:
-    """Whether a lease is one, and has not run out: also where the clock was set back since."""
+    """Return whether a lease is valid and not expired, even if the clock was set back since."""
     if not isinstance(lease, dict) or not isinstance(lease.get("names"), list):
         return False
     if not isinstance(lease.get("queue"), str) or not isinstance(lease.get("holder"), str):

@@ -1,8 +1,8 @@
-"""Short ways: a folder or a file in, an answer or a prompt's context out, each in one call.
+"""Functions that store a folder or a file, search, or build a prompt's context in one call.
 
-Every function takes a `Service`, or in its place the path or URL of a store, or None for the one
-that the settings name. Such a store is opened for the call and closed after it, embedder and all:
-fine for a script; a program that asks more than once opens a Service and keeps it.
+Each takes a `Service`, or the path or URL of a store, or None for the store in the settings. In the
+latter cases it opens and closes the store and its models, which suits scripts. Programs that make
+several calls should open a Service and keep it.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ Store: TypeAlias = Service | str | os.PathLike[str] | None
 
 @attrs.frozen(kw_only=True, slots=True)
 class IngestReport(PutReport):
-    """What a folder gave: a `PutReport`, whose ``failed`` has the files that could not be read
-    too, what was skipped, and remarks on files that were read (a guessed encoding)."""
+    """A `PutReport` whose ``failed`` includes unreadable files, with the skipped files and with
+    ``notes`` on files that were read (such as a guessed encoding)."""
 
     skipped: tuple[Skipped, ...] = ()
     notes: tuple[str, ...] = ()
@@ -58,24 +58,26 @@ def ingest_directory(
     categories: bool = False,
     progress: ProgressCallback | None = None,
 ) -> IngestReport:
-    """Put the files below ``directory`` into a dataset: those that `triptych.sync.DirectorySync`
-    takes, and the same documents, which no folder owns.
+    """Store the files below ``directory`` in a dataset; return a report.
 
-    A document is named by its path from there, with forward slashes. ``recreate`` empties the
-    dataset first (`Service.recreate`), once the folder has been found; without it what is
-    unchanged costs nothing, and documents whose files are gone stay. A file that fails is
-    reported, and the others are put all the same. The files of the store itself are
-    skipped. Folders of installed or generated files (`generated_kind`:
-    ``node_modules``, virtual environments, build outputs) are left out and named in the report;
-    ``all_folders`` takes them. ``parser`` None takes every format that is installed.
-    ``categories`` gives each document whose file names none the metadata ``category``, by the words
-    of its name (`triptych.parsing.files`).
+    The same files become the same documents as with `triptych.sync.DirectorySync`, but no sync owns
+    them: documents whose files are gone remain. Unchanged files cost nothing. A document's name is
+    its file's path relative to ``directory``, with forward slashes. A file that fails is in the
+    report, and the others are stored. The files of the store itself are skipped.
+
+    Args:
+        recreate: empty the dataset first (`Service.recreate`), if the directory exists.
+        parser: reads the files; None reads every format whose library is installed.
+        all_folders: include folders of installed or generated files (``node_modules``, virtual
+            environments, build outputs), which are otherwise skipped and named in the report.
+        categories: set the metadata ``category``, derived from words of the file's name
+            (`triptych.parsing.files`), for documents without one.
 
     Raises:
         NotFoundError: there is no such directory.
         ValidationError: an argument is invalid; nothing was emptied.
-        TriptychError: the health check failed (only where the store is opened here), or as
-            `Service.put_documents`.
+        TriptychError: as `Service.put_documents`, or the health check of a store that is opened
+            here failed.
     """
     check_progress(progress)
     if not isinstance(recreate, bool):
@@ -106,17 +108,16 @@ def ingest_file(
     parser: FileParsers | None = None,
     categories: bool = False,
 ) -> SourceDocument:
-    """Put one file, whatever its ending; the stored document.
+    """Store one file, whatever its extension; return the stored document.
 
-    It is named by ``name``, else by its path from the current directory; one outside of it, by
-    its last part. ``parser`` None reads every format that is installed. ``categories`` is as for
-    `ingest_directory`.
+    ``name`` None is the file's path relative to the current directory, or only its file name if it
+    is elsewhere. ``parser`` and ``categories`` are as for `ingest_directory`.
 
     Raises:
-        ValidationError: the file cannot be read, or is binary and of no format of the parser.
-        NotAvailableError: the parser lacks a library.
-        TriptychError: the health check failed (only where the store is opened here), or as
-            `Service.put_document`.
+        ValidationError: the file cannot be read, or is binary and in no format of the parser.
+        NotAvailableError: a library that the format needs is not installed.
+        TriptychError: as `Service.put_document`, or the health check of a store that is opened here
+            failed.
     """
     file = _path(path, "path")
     known_as = name_of(file) if name is None else check_text(name, "name")
@@ -134,14 +135,14 @@ def ingest_file(
 def get_chunk(
     service: Store, chunk_id: str, dataset_id: str, name: str | None = None
 ) -> DerivedChunk:
-    """The chunk with this `Hit.chunk_id`, without its vector.
+    """Return the chunk with this `Hit.chunk_id`, without its vector.
 
-    ``name`` is its document; None reads the chunks of the dataset until it is found.
+    ``name`` is its document; None searches all chunks of the dataset.
 
     Raises:
-        NotFoundError: there is no such store, dataset, document or chunk. The id changes with the
+        NotFoundError: the store, dataset, document or chunk does not exist. The id changes with the
             chunk's text, headings and title.
-        NotAvailableError: ``service`` is a server's, which serves no chunks by themselves.
+        NotAvailableError: ``service`` is on a server, which does not serve chunks.
     """
     with _opened(service, to_write=False) as kb:
         kb.list_documents(dataset_id, limit=1)
@@ -164,10 +165,10 @@ def query(
     top_k: int = 5,
     **options: Unpack[QuestionOptions],
 ) -> Result:
-    """`Service.search` in one dataset; ``options`` are further fields of `Query`.
+    """Search one dataset with `Service.search`; ``options`` are further fields of `Query`.
 
     Raises:
-        NotFoundError: there is no such store, or dataset.
+        NotFoundError: the store or the dataset does not exist.
         TriptychError: as `Service.search`.
     """
     with _opened(service, to_write=False) as kb:
@@ -182,7 +183,7 @@ def query_context(
     format: str = "xml",
     **options: Unpack[QuestionOptions],
 ) -> str:
-    """The hits of `query` as text for a prompt: "xml", "text" or "json" (see `result_formats`).
+    """Return the hits of `query` as text for a prompt: "xml", "text" or "json" (`result_formats`).
 
     Raises:
         ValidationError: there is no such format.

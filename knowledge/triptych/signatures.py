@@ -1,4 +1,4 @@
-"""Signatures: digests that say from what, and with what, a derived thing was made.
+"""Signatures: digests of the input and configuration of derived data.
 
 Pure functions. A digest is the first 32 hex digits (128 bits) of SHA-256 over the parts,
 each preceded by its length, so that no two lists of parts run together.

@@ -1,11 +1,10 @@
-"""The operations that are under way: for whoever observes this process, and for their warnings.
+"""Running operations: for observers of this process, and for warnings of searches.
 
-Nothing is observed unless `observe` was called, and then nothing is measured either: an operation
-without an observer is one test of a variable. `triptych_adapters.telemetry` has observers for
-OpenTelemetry and Prometheus.
+Nothing is measured unless `observe` was called: an operation without an observer only tests a
+variable. `triptych_adapters.telemetry` has observers for OpenTelemetry and Prometheus.
 
-An operation never carries texts of documents or queries, names of documents or datasets, nor
-secrets: sizes, counts, names of lanes and signatures of models alone.
+An operation has only sizes, counts, names of lanes and signatures of models. It never has texts of
+documents or queries, names of documents or datasets, or secrets.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ _log = logging.getLogger(__name__)
 
 
 class Observation:
-    """What an observer keeps of one operation, from its begin to its end.
+    """An observer's view of one operation, from start to end.
 
-    ``enter`` and ``leave`` come in pairs, in one thread: what begins between them is part of the
-    operation. A stream is entered once for each piece that it gives.
+    ``enter`` and ``leave`` are called in pairs in one thread; operations that start between them
+    are parts of this one. A stream is entered once for each of its pieces.
     """
 
     def enter(self) -> None:
-        """The operation goes on in this thread."""
+        """The operation starts or continues in this thread."""
 
     def leave(self) -> None:
         """The operation pauses, or has ended."""
@@ -42,27 +41,27 @@ class Observation:
 
 
 class Observer(Protocol):
-    """Is called for each operation, in its thread; it should be quick. Thread-safe."""
+    """Called for each operation, in its thread. It must be fast and thread-safe."""
 
     def begin(self, operation: Operation) -> Observation | None:
-        """An operation begins; None leaves it out.
+        """An operation starts; return None to ignore it.
 
-        What an observer raises is logged, and stops nothing.
+        Errors of an observer are logged and stop nothing.
         """
         ...
 
 
 class Operation:
-    """One piece of work: a search, a lane of it, a put, a model's call, a request.
+    """A unit of work, such as a search, one of its lanes, a put, a model call or a request.
 
     Attributes:
-        name: what it is: "search", "lane", "embed", "encode", "rerank", "generate", "put",
-            "delete", "rebuild", "embed_pending", "context", "ask" or "request".
-        attributes: what is known of it; more is noted as it goes on.
-        carrier: the headers of the request that asked for it, where a trace may go on from.
+        name: its kind: "search", "lane", "embed", "encode", "rerank", "generate", "put", "delete",
+            "rebuild", "embed_pending", "context", "ask" or "request".
+        attributes: its attributes, which may grow while it runs.
+        carrier: the headers of the request, from which a trace may continue.
         stages: seconds by stage.
-        seconds: how long it took, once it has ended.
-        error: what it ended with, None if it did not fail.
+        seconds: its duration, once it has ended.
+        error: its error, None if it did not fail.
     """
 
     __slots__ = (
@@ -103,14 +102,14 @@ class Operation:
         self.attributes.update(attributes)
 
     def note_spent(self, usage: ModelUsage) -> None:
-        """Note what a call of a model took."""
+        """Note the usage of a model call."""
         self.note(
             input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, cost=usage.cost
         )
 
     @contextmanager
     def current(self) -> Iterator[None]:
-        """Make what begins in the block a part of this operation."""
+        """Make operations that start in the block parts of this one."""
         self._enter()
         try:
             yield
@@ -150,7 +149,7 @@ class Operation:
 
 
 class _Part(Operation):
-    """A part of an operation of the same name: what is noted is noted there."""
+    """A part of an operation of the same name; notes are added to that operation."""
 
     __slots__ = ()
 
@@ -174,7 +173,7 @@ class _Part(Operation):
 
 
 class _Unobserved(_Part):
-    """Every operation, while nobody observes."""
+    """The operation without an observer."""
 
     __slots__ = ()
 
@@ -205,9 +204,9 @@ _NO_STAGE = nullcontext()
 
 
 def observe(observer: Observer) -> Callable[[], None]:
-    """Have ``observer`` called for each operation of this process that begins from now on.
+    """Call ``observer`` for each operation of this process that starts from now on.
 
-    Returns what ends that.
+    Returns a function that ends this.
     """
     global _observers
     with _changing:
@@ -222,16 +221,16 @@ def observe(observer: Observer) -> Callable[[], None]:
 
 
 def is_observed() -> bool:
-    """Whether anybody observes: what costs to find out is found out only then."""
+    """Return whether there is an observer, to skip computing costly attributes."""
     return bool(_observers)
 
 
 def operation(
     name: str, /, carrier: Mapping[str, str] | None = None, **attributes: Value
 ) -> Operation:
-    """Begin an operation; a block ends it, and so does `Operation.end`.
+    """Start an operation; the end of the block or `Operation.end` ends it.
 
-    Inside of one of the same name it is a part of that, and no operation of its own.
+    Inside an operation of the same name it becomes a part of that.
     """
     if not _observers:
         return _UNOBSERVED
@@ -242,27 +241,27 @@ def operation(
 
 
 def stage(name: str) -> AbstractContextManager[None]:
-    """Time a block as a stage of the operation that is under way in this context."""
+    """Time a block as a stage of the current operation."""
     if not _observers or (current := _current.get()) is None:
         return _NO_STAGE
     return _timed(name, current)
 
 
 def note(**attributes: Value) -> None:
-    """Add to the attributes of the operation that is under way in this context."""
+    """Add attributes to the current operation."""
     if _observers and (current := _current.get()) is not None:
         current.attributes.update(attributes)
 
 
 def add(name: str, count: int = 1) -> None:
-    """Add to a number among the attributes of the operation that is under way."""
+    """Add to a numeric attribute of the current operation."""
     if _observers and (current := _current.get()) is not None:
         before = current.attributes.get(name, 0)
         current.attributes[name] = (before if isinstance(before, int) else 0) + count
 
 
 def note_usage(answer: object) -> None:
-    """Note the tokens that a model says its answer took, unless they are known already."""
+    """Note the token counts that a model reports, unless they are known already."""
     if _observers and isinstance(answer, Generation) and (current := _current.get()) is not None:
         current.attributes.setdefault("input_tokens", answer.usage.input_tokens)
         current.attributes.setdefault("output_tokens", answer.usage.output_tokens)
@@ -273,7 +272,7 @@ _COLLECTED: ContextVar[list[str] | None] = ContextVar("lane_warnings", default=N
 
 @contextmanager
 def collected_warnings() -> Iterator[list[str]]:
-    """Collect what the lanes warn of, in threads with a copy of this context too."""
+    """Collect the warnings of lanes, including from threads with a copy of this context."""
     collected: list[str] = []
     token = _COLLECTED.set(collected)
     try:
@@ -283,7 +282,7 @@ def collected_warnings() -> Iterator[list[str]]:
 
 
 def warn(message: str) -> None:
-    """Add a warning to the result of the search that is under way, if there is one."""
+    """Add a warning to the result of the current search, if there is one."""
     collected = _COLLECTED.get()
     if collected is not None and message not in collected:
         collected.append(message)

@@ -1,9 +1,9 @@
-"""Documents in from JSON Lines and Parquet, and out to JSON Lines, as streams.
+"""Streaming import of documents from JSON Lines and Parquet, and export to JSON Lines.
 
 A line of an export is a JSON object with ``name``, ``content``, ``metadata``, ``version``,
-``updated_at`` (ISO 8601), ``expires_at`` where it expires, and ``original_sha256``, ``parser_sig``
-and ``outline`` (the places and parts of the text) where a parser made it.
-`import_jsonl` reads such lines, and any others whose fields you name.
+``updated_at`` (ISO 8601), ``expires_at`` if it expires, and ``original_sha256``, ``parser_sig`` and
+``outline`` (the structure of the text) if a parser made the content. `import_jsonl` reads these
+lines, and other JSON objects whose fields you name.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ def _names(value: object) -> tuple[str, ...] | None:
 
 @attrs.frozen(kw_only=True)
 class ImportFields:
-    """Which fields of an imported row make a document.
+    """The fields of an imported row that make a document.
 
     Attributes:
-        name: holds the document's name; a number is taken as its text.
-        content: holds the text.
-        metadata: the fields that become metadata, each under its own name; ("*",) takes all
-            others. None takes the object under "metadata", if there is one.
+        name: the field with the document's name; a number is converted to text.
+        content: the field with the text.
+        metadata: the fields that become metadata under the same names; ("*",) takes all other
+            fields. None takes the object in the field "metadata", if any.
     """
 
     name: str = "name"
@@ -56,10 +56,10 @@ class ImportFields:
     metadata: tuple[str, ...] | None = attrs.field(default=None, converter=_names)
 
     def document(self, row: object) -> NewDocument:
-        """The document that ``row`` is.
+        """Convert ``row`` to a document.
 
         Raises:
-            ValidationError: it is no object, lacks a field, or cannot be stored.
+            ValidationError: it is not an object, lacks a field, or has an invalid value.
         """
         if not isinstance(row, Mapping):
             raise ValidationError(f"a row is a JSON object, not {type(row).__name__}")
@@ -81,7 +81,7 @@ class ImportFields:
         )
 
     def _expires_at(self, row: Mapping[Any, Any]) -> datetime | Literal["never"] | None:
-        """The moment of an export; a field of that name in another form is somebody else's."""
+        """Return the expiry of an exported row; None if the field has another form."""
         text = row.get("expires_at")
         if self.metadata is not None or not isinstance(text, str):
             return None
@@ -123,11 +123,10 @@ class ImportFields:
 
 
 def metadata_value(value: Any) -> Any:
-    """What is stored for a value of a row.
+    """Convert a value of a row to a metadata value.
 
-    Text, numbers, true and false, dates and lists of these are kept as they are. ``{"$date": …}``
-    is a date, and a decimal a number. What metadata cannot hold, such as an object, is kept as
-    JSON.
+    Text, numbers, bools, dates and lists of these are unchanged. ``{"$date": …}`` becomes a date, a
+    decimal a number, and any other value, such as an object, its JSON text.
     """
     if isinstance(value, Decimal):
         return float(value)
@@ -165,11 +164,11 @@ def import_jsonl(
     fields: ImportFields | None = None,
     progress: ProgressCallback | None = None,
 ) -> PutReport:
-    """Put a document for each of ``lines``, such as a file opened in binary; streamed.
+    """Store a document for each of ``lines``, such as a file opened in binary mode; streamed.
 
-    A line that is no document is in the report's ``failed``, named by its number from 1 ("line
-    12"), and does not delay the others. Empty lines are skipped. Of several lines with one name
-    each is a version, in their order.
+    An invalid line is in the report's ``failed``, named by its number from 1 ("line 12"), and does
+    not stop the others. Empty lines are skipped. Several lines with the same name become versions,
+    in order.
 
     Raises:
         TriptychError: as `Service.put_documents`.
@@ -185,14 +184,14 @@ def import_parquet(
     fields: ImportFields | None = None,
     progress: ProgressCallback | None = None,
 ) -> PutReport:
-    """Put a document for each row of a Parquet file, read some thousand rows at a time.
+    """Store a document for each row of a Parquet file, read some thousand rows at a time.
 
-    A row that is no document is in the report's ``failed``, named by its number from 1 ("row 12").
+    An invalid row is in the report's ``failed``, named by its number from 1 ("row 12").
 
     Raises:
         NotAvailableError: the extra ``parquet`` is not installed.
         NotFoundError: the file does not exist.
-        ValidationError: it is no Parquet file.
+        ValidationError: it is not a Parquet file.
         TriptychError: as `Service.put_documents`.
     """
     return _put(service, dataset_id, _parquet_rows(Path(file)), "row", fields, progress)
@@ -270,14 +269,14 @@ def _parquet_rows(path: Path) -> Iterator[tuple[int, Callable[[], object]]]:
 def iter_exported(
     service: Service, dataset_id: str, *, versions: bool = False
 ) -> Iterator[dict[str, Any]]:
-    """The documents of a dataset by name, each as the object that a line of an export holds.
+    """Yield the documents of a dataset, sorted by name, each as the object of an exported line.
 
-    With ``versions`` the kept versions of a document come first, oldest first. What is deleted
-    meanwhile is left out.
+    With ``versions`` the kept versions of each document precede it, oldest first. Documents that
+    are deleted meanwhile are left out.
 
     Raises:
         NotFoundError: the dataset does not exist.
-        NotAvailableError: versions are asked for, and the store keeps none.
+        NotAvailableError: ``versions`` is true, but the store keeps no old versions.
     """
     after = ""
     while page := service.list_documents(dataset_id, after=after, limit=_PAGE):
@@ -330,9 +329,9 @@ def _line(document: SourceDocument) -> dict[str, Any]:
 def export_jsonl(
     service: Service, dataset_id: str, stream: IO[bytes], *, versions: bool = False
 ) -> int:
-    """Write the documents of a dataset to ``stream``, one line of UTF-8 each; how many lines.
+    """Write the documents of a dataset to ``stream`` as lines of UTF-8; return the number of lines.
 
-    `import_jsonl` reads them back: with the same names, contents and metadata.
+    `import_jsonl` reads them back, with the same names, contents and metadata.
 
     Raises:
         NotFoundError, NotAvailableError: as `iter_exported`.

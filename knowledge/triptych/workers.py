@@ -1,7 +1,7 @@
-"""Workers: any number of processes on one store, each of which takes a share of what is to be done.
+"""Workers: processes that share the derivation of chunks and vectors for one store.
 
-A share is some documents whose chunks are stale or lack vectors. While one worker has them, by
-leases in the store, no other takes them; what a dead worker had is free when its leases run out.
+A share is a group of documents whose chunks are stale or lack vectors. Leases in the store assign
+them to one worker; when a worker dies, its leases expire and others take over.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ from triptych.service import Service
 
 _FIRST_SHARE, _LARGEST_SHARE = 16, 256
 _SHARE_SECONDS = 3.0
-"""A share should take about so long: a dead worker's waits, and at the end nobody waits long."""
+"""The target duration of a share: short, because the share of a dead worker waits."""
 _LOOK_EVERY, _LOOK_LEAST_OFTEN = 0.25, 2.0
-"""Seconds between two looks at what others have, and at whether to stop."""
+"""Seconds between checks of the leases of others and of `Worker.stop`."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 300.0
-"""Seconds until what failed is tried again."""
+"""Seconds until a failure is tried again."""
 _SCAN_EVERY = 300.0
-"""Everything is looked at this often, even if nobody reported a change."""
+"""Seconds between full checks, even without a reported change."""
 
 
 @attrs.frozen(kw_only=True)
 class Share:
-    """What became of one share, or of a whole dataset (``documents`` 0) that cannot be worked on.
+    """The outcome of one share, or of a dataset (``documents`` 0) that cannot be worked on.
 
     Attributes:
-        dataset_id: its dataset; "" where the store failed.
-        documents: how many documents it had.
-        report: what was done to them.
-        seconds: how long that took.
+        dataset_id: its dataset; "" if the store failed.
+        documents: the number of its documents.
+        report: the report of their rebuild.
+        seconds: the duration.
     """
 
     dataset_id: str
@@ -63,8 +63,8 @@ class Share:
 
 @attrs.frozen(kw_only=True)
 class WorkReport:
-    """What a worker did: ``documents`` brought up to date, texts ``embedded``, ``reused`` and
-    ``encoded``, and what ``failed`` the last time it was tried."""
+    """The report of a worker: ``documents`` brought up to date, texts ``embedded``, ``reused`` and
+    ``encoded``, and what ``failed`` in its last attempt."""
 
     shares: int = 0
     documents: int = 0
@@ -82,21 +82,21 @@ class _Failed:
 
 
 class Worker:
-    """Brings documents of a store up to date, one share after another, beside other workers.
+    """Brings documents of a store up to date, share by share, concurrently with other workers.
 
-    What is stale or lacks vectors is done as `Service.rebuild` does it. A document that fails is
-    tried again after a pause, and blocks no other. A dataset that is configured otherwise than this
-    Service is left alone: `Service.rebuild` takes on a configuration. Layers are not made.
+    It rebuilds documents with stale chunks or missing vectors as `Service.rebuild` does. A document
+    that fails is tried again after a pause and does not block others. Datasets with another
+    configuration than this Service are skipped: rebuild them once. Layers are not generated.
 
     Args:
-        service: the knowledge base, which stays open.
-        dataset_ids: the datasets to work on; None for all there are at any time.
-        poll: seconds between two looks for new work, where the store does not report writes.
-        lease: seconds after which others take over the share of a worker that was killed.
-        on_share: is called after each share, in the worker's thread.
+        service: the knowledge base; the worker does not close it.
+        dataset_ids: the datasets to work on; None for all, including new ones.
+        poll: seconds between checks for new work, if the store does not report writes.
+        lease: seconds after which others take over the share of a killed worker.
+        on_share: called after each share, in the worker's thread.
 
     Raises:
-        NotAvailableError: the store has no leases, for it keeps no settings.
+        NotAvailableError: the store has no leases.
         ValidationError: ``poll`` or ``lease`` is not a number above 0.
     """
 
@@ -131,9 +131,9 @@ class Worker:
         self._report = WorkReport()
 
     def stop(self) -> None:
-        """End `run` soon. What is done is kept, and others take what is not.
+        """End `run` soon. Completed work is kept, and others take over the rest.
 
-        From any thread, and from a signal handler.
+        It may be called from any thread and from a signal handler.
         """
         self._is_stopped = True
         # In a thread of its own: a handler runs in the thread that waits for the event, perhaps
@@ -149,14 +149,14 @@ class Worker:
         return self._is_stopped
 
     def run(self, *, once: bool = False) -> WorkReport:
-        """Work until `stop`; with ``once`` until nothing is left, nor in other workers' hands.
+        """Work until `stop`; with ``once`` until no work is left, here or with other workers.
 
-        With ``once`` each document is tried once, and an error of the store is raised. Without, it
-        waits for new work, and tries again later what failed.
+        With ``once`` each document is tried once, and an error of the store is raised. Otherwise
+        the worker waits for new work and repeats failed work later.
 
         Raises:
-            StoreError: with ``once``, or where the store cannot be listened to.
-            CancelledError: the deadline around this call has passed.
+            StoreError: with ``once``, or if it cannot listen for changes of the store.
+            CancelledError: the deadline around this call passed.
         """
         with deadlines.deadline(None) as self._scope, self._waiting() as wait:
             try:
@@ -182,9 +182,10 @@ class Worker:
                 pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _round(self, wait: Callable[[float], bool], *, once: bool) -> bool:
-        """Do all there is, and return once there may be more; True with ``once`` when all is done.
+        """Do all available work, and return when there may be more; True if ``once`` and all is
+        done.
 
-        Meanwhile what others have is looked at again and again: they may have died.
+        It checks the leases of others repeatedly, because they may have died.
         """
         head, began, look = self._head(), time.monotonic(), _LOOK_EVERY
         held = self._pass(None, once=once)
@@ -221,12 +222,12 @@ class Worker:
             yield wait
 
     def _head(self) -> str | None:
-        """What differs once a document has changed; None in a store without a log of changes."""
+        """The end of the change log; None in a store without one."""
         changes = self._service.capabilities.changes
         return None if changes is None else changes.change_head()
 
     def _has_changed(self, head: str | None, *, once: bool) -> bool:
-        """Whether a document may have changed; who does not know looks again unless ``once``."""
+        """Return whether a document may have changed; without a log, True unless ``once``."""
         return not once if head is None else self._head() != head
 
     # One pass over what is to be done
@@ -234,7 +235,8 @@ class Worker:
     def _pass(
         self, only: Mapping[str, Sequence[str]] | None, *, once: bool
     ) -> Mapping[str, Sequence[str]]:
-        """Do what nobody else has, of all or of the names of ``only``; what others have."""
+        """Do the work that nobody else has leased, of ``only`` (None: all); return what others
+        have."""
         held: dict[str, Sequence[str]] = {}
         for dataset_id in self._datasets() if only is None else only:
             queue = json.dumps(["documents", dataset_id])
@@ -263,7 +265,7 @@ class Worker:
     def _dataset(
         self, dataset_id: str, pages: Iterable[Sequence[str]], holder: LeaseHolder, *, once: bool
     ) -> list[str]:
-        """Do what is free of ``pages``; the names that others have."""
+        """Do the unleased work of ``pages``; return the names that others have."""
         others: list[str] = []
         if not self._may_try(dataset_id, "", once=once):
             return others
@@ -321,7 +323,7 @@ class Worker:
     # What is to be done
 
     def _unfinished(self, dataset_id: str, only: Sequence[str] | None) -> Iterator[list[str]]:
-        """The names of documents that are stale or lack vectors, page by page; of ``only``."""
+        """Yield pages of names of documents that are stale or lack vectors, limited to ``only``."""
         deriver = self._deriver.of_config(self._service.chunks.config(dataset_id))
         for page in self._pages(dataset_id, only):
             if self._is_stopped:
@@ -353,7 +355,7 @@ class Worker:
 def _required(leases: WorkLeases | None) -> WorkLeases:
     if leases is None:
         raise NotAvailableError(
-            "this store keeps no settings, by which workers could share: rebuild it in one process"
+            "this store keeps no settings, which workers need for leases: rebuild it in one process"
         )
     return leases
 

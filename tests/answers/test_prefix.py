@@ -114,7 +114,7 @@ def test_an_abstract_does_not_follow_the_overview_of_its_document(kb: Service) -
     assert [str(piece.citation.layer) for piece in prefix_of(kb).pieces] == ["L1", "L0"]
     assert tail(400) == []
     pack = kb.context("kettle", 300, prefix_tokens=400, **asked)
-    assert "the prefix says all that was found: there is no tail" in pack.warnings
+    assert "the prefix contains all hits: there is no tail" in pack.warnings
     assert {each.fate for each in pack.receipt.considered} == {"repeated"}
 
 
@@ -123,7 +123,7 @@ def test_nothing_is_left_to_say_after_a_prefix_that_says_all(kb: Service) -> Non
     kb.put_document_layer("d", "a.md", "L0", "What a.md is, and who needs it.")
     pack = kb.context("who needs it", 1000, dataset_id="d", prefix_tokens=200, counter=ESTIMATE)
     assert pack.pieces == ()
-    assert pack.warnings == ("the prefix says all that was found: there is no tail",)
+    assert pack.warnings == ("the prefix contains all hits: there is no tail",)
 
 
 def test_what_is_left_out_for_being_stale_is_said_to_be(kb: Service) -> None:

@@ -95,7 +95,7 @@ def test_what_is_not_found_is_no_failure(shell: Shell, server: ProviderServer) -
     ran = shell("ask", "quagga", "--mode", "bm25")
     assert ran.code == 0
     assert ran.text == "The documents do not answer this question.\n"
-    assert "the model was not asked" in ran.err
+    assert "the model was not called" in ran.err
     assert server.asked == []
 
 

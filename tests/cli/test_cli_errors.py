@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 import triptych
+import triptych_backends
+import triptych_factory
 from support.cli_run import Shell, fresh_shell
 from triptych.errors import ValidationError
 from triptych.installation import install_command
 from triptych_adapters.cli.output import shell_text
 from triptych_factory.llms import build_llm, planned_llm
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -134,8 +134,8 @@ NOT_IN_A_SHELL = {
 def advice() -> list[tuple[str, str]]:
     """Every text of the library that is part of a message and shows a call of Python."""
     found = []
-    for package in ("knowledge/triptych", "backends", "factory"):
-        for file in sorted((ROOT / package).rglob("*.py")):
+    for package in (triptych, triptych_backends, triptych_factory):
+        for file in sorted(Path(package.__path__[0]).rglob("*.py")):
             if "testing" in file.parts or "migrations" in file.parts:
                 continue
             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
@@ -190,8 +190,8 @@ def test_no_error_of_a_command_shows_a_call_of_python() -> None:
             "Run `triptych doctor --repair`: chunks",
         ),
         (
-            "heard nothing for 120 seconds: allow more (Timeouts.read), or ask for less at a time",
-            "heard nothing for 120 seconds: ask for less at a time",
+            "got no data for 120 seconds: allow more (Timeouts.read), or request less at a time",
+            "got no data for 120 seconds: request less at a time",
         ),
         ("set OPENAI_API_KEY, or give api_key", "set OPENAI_API_KEY, or TRIPTYCH_LLM_API_KEY"),
         ("nothing to change", "nothing to change"),

@@ -152,7 +152,7 @@ def test_ceiling_that_is_too_small_for_any_layer_says_what_would_do(shell: Shell
     )
     least = str(built.json["report"]["least"])
     assert (
-        f"--max-tokens is too small for any layer: the least that would do is {least}" in built.err
+        f"--max-tokens is too small for any layer: the minimum is {least}" in built.err
     )
     assert shell("layers", "build", "--max-tokens", least, "--json").json["report"]["made"] == 1
 

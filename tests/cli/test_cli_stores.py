@@ -131,7 +131,7 @@ def test_access_key_that_was_revoked_stays_so_after_a_restore(shell: Shell) -> N
     assert shell("admin", "keys", "revoke", key_id).code == 0
     revoked = shell("admin", "keys", "list").text
     ran = shell("copy", "kb.zip", str(shell.store))
-    assert (ran.code, "--replace takes over those of the source" in ran.err) == (0, True)
+    assert (ran.code, "--replace copies those of the source" in ran.err) == (0, True)
     assert shell("admin", "keys", "list").text == revoked
     ran = shell("copy", "kb.zip", str(shell.store), "--replace", "--json")
     assert (ran.code, ran.json["settings"]) == (0, 1)
@@ -205,7 +205,7 @@ def test_store_is_not_copied_into_itself(shell: Shell) -> None:
     (shell.directory / "kb.db").symlink_to(shell.store)
     for other in (str(shell.store), "kb.db", "sqlite:///kb.db"):
         ran = shell("copy", str(shell.store), other, "--replace")
-        assert (ran.code, "are one store" in ran.err) == (2, True)
+        assert (ran.code, "are the same store" in ran.err) == (2, True)
 
 
 def test_copy_that_is_refused_leaves_no_store(shell: Shell) -> None:

@@ -64,7 +64,7 @@ def test_a_pattern_that_nothing_can_match_deletes_nothing(shell: Shell, pattern:
     shell("sync", "docs")
     ran = shell("sync", "docs", "--include", pattern)
     assert ran.code == 2
-    assert "not a pattern" in ran.err
+    assert "not a valid pattern" in ran.err
     assert [row[0] for row in shell("list").rows] == ["a.md"]
 
 

@@ -112,7 +112,7 @@ def test_pgedges_routes_answer_from_tables(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("url = 'postgresql://h/d'", "url is for a pipeline over tables"),
+        ("url = 'postgresql://h/d'", "url is only for a pipeline over tables"),
         ("tables = [{ table = 't', text = 'b' }]", "needs the database"),
         ("url = 'postgresql://h/d'\ntables = [{ table = 't' }]", "names no text column"),
         ("url = 'postgresql://h/d'\ntables = 't'", "give a list of tables"),

@@ -264,7 +264,7 @@ def test_questions_without_an_answer_in_a_golden_set(tmp_path: Path) -> None:
         file.write_text(text)
         with pytest.raises(ValidationError, match=words):
             read_golden(file)
-    with pytest.raises(ValidationError, match="said to have no answer"):
+    with pytest.raises(ValidationError, match="marked as unanswerable"):
         JudgedQuery(query_id="q", text="q", grades={"a.md": 1}, unanswerable=True)
 
 

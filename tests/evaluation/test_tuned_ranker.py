@@ -151,7 +151,7 @@ def test_what_cannot_be_kept_is_refused_before_it_is_measured(kb: Service) -> No
 
     for words, grid, questions in (
         ("an answer to 29 questions .* and 30 are needed", None, valve_questions(29)),
-        ("leave .* of the grid all but ranker, depth", {"top_k": [1, 2]}, None),
+        ("use only ranker, depth", {"top_k": [1, 2]}, None),
         ("'weights.vektor': the lanes are bm25, vector", {"weights.vektor": [2]}, None),
     ):
         with pytest.raises(ValidationError, match=words):
@@ -160,7 +160,7 @@ def test_what_cannot_be_kept_is_refused_before_it_is_measured(kb: Service) -> No
         kb.delete_document("valves", name)
     with pytest.raises(ValidationError, match="'valves' has an answer to 29 questions"):
         applied(kb, progress=unasked)
-    with pytest.raises(ValidationError, match="leave the pipeline out"):
+    with pytest.raises(ValidationError, match="leave out the pipeline"):
         tune(
             kb,
             valve_questions(),

@@ -124,9 +124,9 @@ def test_get_says_that_a_text_was_made_from_a_file(
     read = shell("get", "page.html")
     assert (read.out, read.err) == (
         b"Words.\n",
-        "page.html is the text that was made from the file by html/2, not its bytes\n",
+        "page.html is the text that was extracted from the file by html/2, not its bytes\n",
     )
-    assert "made from the file by text/4" in shell("get", "wide.txt").err
+    assert "extracted from the file by text/4" in shell("get", "wide.txt").err
     assert shell("get", "plain.txt").err == ""
     assert shell("get", "page.html", "--quiet").err == shell("get", "page.html", "--info").err == ""
     assert "byte for byte" not in shell("get", "--help").text

@@ -65,7 +65,7 @@ def test_values_become_plain_ones() -> None:
     [
         (None, "is None: leave the key out"),
         ([None], r"\[0\] is None"),
-        ({"a": 1}, "not dict: give each of its entries a key of its own"),
+        ({"a": 1}, "not dict: give each of its entries a separate key"),
         ([[1]], "a list in a list"),
         (b"x", "not bytes"),
         (float("nan"), "a finite number"),

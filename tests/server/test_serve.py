@@ -299,7 +299,7 @@ def test_without_keys_only_this_machine_is_served(
     for host in ("0.0.0.0", "::", "192.0.2.1"):
         done = shell("serve", "--write", "--host", host)
         assert done.code == Exit.USAGE
-        assert "without keys only this machine is served" in done.err
+        assert "without keys only this machine has access" in done.err
         assert "triptych admin keys add" in done.err
 
 
@@ -316,7 +316,7 @@ def test_what_cannot_be_served_ends_the_start(
     assert "give another --port" in done.err
     done = shell("-s", "memory://", "serve", "--write", "--workers", "2", "--port", "0")
     assert done.code == Exit.USAGE
-    assert "a store in memory is one process's own" in done.err
+    assert "a store in memory belongs to one process" in done.err
     done = shell("serve", "--write", "--host", "no such host")
     assert "there is no address" in done.err
 

@@ -53,7 +53,7 @@ def test_every_call_has_its_coroutine(facade: Any, of: type) -> None:
 
 
 def test_each_method_has_the_documentation_of_the_services() -> None:
-    words = "Find chunks (L2), abstracts (L0) or overviews (L1)."
+    words = "Search for chunks (L2), abstracts (L0) or overviews (L1)."
     for found in (triptych.Dataset, AsyncService, triptych.AsyncDataset, triptych.Service):
         assert words in inspect.getdoc(found.search)  # type: ignore[operator]
     assert "Store a document" in inspect.getdoc(triptych.AsyncDataset.put)  # type: ignore[operator]
@@ -358,7 +358,7 @@ async def test_models_with_async_methods_run_on_the_loop() -> None:
         assert model.threads == {threading.current_thread().name}
         warned = await kb.search("FAIL", dataset_id="d")
         assert "it failed" in warned.warnings[0]
-        with pytest.raises(NotAvailableError, match="would wait for itself"):
+        with pytest.raises(NotAvailableError, match="would block itself"):
             kb.service.search("red fish", dataset_id="d", mode="vector")
         llm = kb.service.llm
         assert isinstance(llm, BlockingLLM)

@@ -84,7 +84,7 @@ def test_a_store_without_a_log_says_so() -> None:
         parts = Repositories(documents=store.documents, chunks=store.chunks, layers=store.layers)
         with Service(parts) as kb:
             for call in (kb.changes, kb.follow):
-                with pytest.raises(NotAvailableError, match="no log of its changes"):
+                with pytest.raises(NotAvailableError, match="no change log"):
                     call()
 
 

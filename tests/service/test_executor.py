@@ -210,7 +210,7 @@ def test_what_is_not_an_executor_is_refused(executor: object) -> None:
 @pytest.mark.process
 @pytest.mark.parametrize(
     ("model", "message"),
-    [(Raising, "the model's own"), (Dying, "runs nothing any more .BrokenProcessPool")],
+    [(Raising, "the model's own"), (Dying, "has stopped working .BrokenProcessPool")],
 )
 def test_documents_are_kept_when_a_worker_fails(
     tmp_path: Path, model: type[Recording], message: str

@@ -219,7 +219,7 @@ def test_a_deadline_ends_the_matching(tmp_path: Path) -> None:
     "pattern", ["", " ", "#a", "!", "/", "a//b", "[a", "a\\", "[[:x:]]", "[/]"]
 )
 def test_an_option_that_nothing_matches_is_refused(pattern: str) -> None:
-    with pytest.raises(ValidationError, match="not a pattern that anything matches"):
+    with pytest.raises(ValidationError, match="not a valid pattern"):
         compile_patterns(["*.md", pattern])
 
 

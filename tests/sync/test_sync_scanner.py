@@ -58,7 +58,7 @@ def test_patterns_include_and_exclude(tmp_path: Path) -> None:
     assert taken(tmp_path, include=["*.py"]) == ["b.py", "old/e.py", "src/c.py"]
     assert taken(tmp_path, include=["/src/"], exclude=["*.md"]) == ["src/c.py"]
     assert taken(tmp_path, exclude=["src/"]) == ["a.md"]
-    with pytest.raises(ValidationError, match="not a pattern"):
+    with pytest.raises(ValidationError, match="not a valid pattern"):
         Scanner(tmp_path, SyncOptions(include=["!"]), lambda name: True)
 
 

@@ -213,5 +213,5 @@ def test_a_server_without_an_sdk_says_that_spans_go_nowhere(
     with ExitStack() as held:
         assert observe_serving(kb, held, metrics=False, otel=True) is None
         assert telemetry.is_observed()
-        assert "no OpenTelemetry SDK is set up" in caplog.text
+        assert "no OpenTelemetry SDK is configured" in caplog.text
     assert not telemetry.is_observed()

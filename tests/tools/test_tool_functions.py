@@ -57,7 +57,7 @@ def test_the_types_are_those_of_the_schema(tools: dict[str, Tool]) -> None:
     assert hints["threshold"] == float | None
     assert set(typing.get_args(hints["layer"])) == {"L0", "L1", "L2"}
     described = typing.get_type_hints(tools["knowledge_search"], include_extras=True)
-    assert "What to find" in described["query"].__metadata__[0]
+    assert "The search query" in described["query"].__metadata__[0]
 
 
 def test_a_reader_of_signatures_makes_a_schema_of_a_tool(tools: dict[str, Tool]) -> None:

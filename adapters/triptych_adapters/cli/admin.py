@@ -1,4 +1,4 @@
-"""``triptych admin``: keys for servers, the embedders of datasets, and what is done once."""
+"""``triptych admin``: keys, embedders of datasets, and downloads."""
 
 from __future__ import annotations
 
@@ -23,11 +23,13 @@ if TYPE_CHECKING:
 def create(
     session: Session,
     dataset: Annotated[str, argument("DATASET", "The dataset.")],
-    language: Annotated[str | None, option("--language", "The language it is analysed in.")] = None,
+    language: Annotated[
+        str | None, option("--language", "The language in which its texts are analysed.")
+    ] = None,
 ) -> None:
     """Create an empty dataset.
 
-    A put creates the dataset it needs by itself. A dataset that exists is left as it is.
+    `triptych put` creates a missing dataset too. An existing dataset is not changed.
     """
     with session.service(create=True) as service:
         created = service.create_dataset(dataset, language=language)
@@ -48,10 +50,10 @@ class What(StrEnum):
 def fetch(
     session: Session, what: Annotated[What, argument("", "tokens: tiktoken's vocabulary.")]
 ) -> None:
-    """Download once what is used offline afterwards.
+    """Download data for later use offline.
 
-    Budgets of tokens are counted by tiktoken's vocabulary where the extra tokens is installed
-    and the vocabulary is on this machine, else by an estimate. No other command downloads it.
+    Token budgets are counted with tiktoken's vocabulary if the extra tokens is installed and the
+    vocabulary was downloaded, else estimated. No other command downloads it.
     """
     from triptych.text.tokens import fetch_vocabulary
 
@@ -65,16 +67,12 @@ def fetch(
 )
 def add(
     session: Session,
-    name: Annotated[str, argument("NAME", "Whose it is, or what for.")],
+    name: Annotated[str, argument("NAME", "The owner or purpose of the key.")],
     datasets: Annotated[
         list[str] | None,
-        option(
-            "--dataset -d ID", "A dataset that it may see; repeat it for several. By default all."
-        ),
+        option("--dataset -d ID", "A dataset that the key can use. Repeatable. By default all."),
     ] = None,
-    write: Annotated[
-        bool, option("--write", "Let it change documents too, not only read.")
-    ] = False,
+    write: Annotated[bool, option("--write", "Allow the key to change documents.")] = False,
     where: Annotated[
         list[str] | None,
         option(
@@ -84,22 +82,22 @@ def add(
         ),
     ] = None,
     rate: Annotated[
-        int | None, option("--rate N", "The most requests a minute. By default any number.", min=1)
+        int | None,
+        option("--rate N", "Maximum number of requests a minute. By default unlimited.", min=1),
     ] = None,
     expires: Annotated[
         str | None,
         option(
-            "--expires MOMENT", "Until when it is valid, such as 2026-12-31 or 2026-12-31T18:00Z."
+            "--expires MOMENT", "When the key expires, such as 2026-12-31 or 2026-12-31T18:00Z."
         ),
     ] = None,
     ttl: Annotated[
-        str | None, option("--ttl LENGTH", "How long it is valid from now: 30d, 12h, 90m.")
+        str | None, option("--ttl LENGTH", "How long the key is valid: 30d, 12h, 90m.")
     ] = None,
 ) -> None:
-    """Make a key and print it, once: the store keeps no more of it than a digest.
+    """Create a key and print it. It is shown only once: the store keeps only a digest.
 
-    With --where the key sees only documents that pass, as if there were no others, and writes
-    only such documents.
+    With --where the key can read and write only matching documents; for it, others do not exist.
     """
     from triptych.contracts.rules import missing_dataset
     from triptych_adapters.keys import KeyStore
@@ -120,14 +118,14 @@ def add(
         )
     if not session.output.as_json:
         session.output.note(
-            f"the key {made.key.id} {_allows(made.key)}; it is shown this once: keep it secret"
+            f"the key {made.key.id} {_allows(made.key)}; it is shown only once: keep it secret"
         )
     session.output.show({"key": made.token}, _fields(made.key), lines=[made.token])
 
 
 @command("triptych admin keys list")
 def list_keys(session: Session) -> None:
-    """List the keys, and what each may do; never the keys themselves."""
+    """List the ids and permissions of the keys, but not the keys themselves."""
     from triptych_adapters.keys import KeyStore
 
     with session.service(settings=_local(session, "keys", embedder="none")) as service:
@@ -149,9 +147,12 @@ def list_keys(session: Session) -> None:
 
 @command("triptych admin keys revoke 4f1d0c9a7b23")
 def revoke(
-    session: Session, ids: Annotated[list[str], argument("ID", "The ids of keys, as listed.")]
+    session: Session,
+    ids: Annotated[
+        list[str], argument("ID", "The ids of keys, as `triptych admin keys list` shows them.")
+    ],
 ) -> None:
-    """Make keys invalid at once, in every process that serves the store."""
+    """Revoke keys at once, in every process that serves the store."""
     from triptych_adapters.keys import KeyStore
 
     with session.service(settings=_local(session, "keys", embedder="none")) as service:
@@ -211,7 +212,7 @@ AnyDataset = Annotated[str | None, option("--dataset -d", "The dataset. By defau
 
 @command("triptych admin spaces list")
 def list_spaces(session: Session, dataset: AnyDataset = None) -> None:
-    """List the embedders that datasets have vectors of, and which of them serves."""
+    """List the embedders whose vectors each dataset has, and which one is in use."""
     from triptych.spaces import list_spaces as spaces_of
 
     with session.service(settings=_local(session, "spaces", **_NO_MODELS)) as service:
@@ -234,10 +235,10 @@ def list_spaces(session: Session, dataset: AnyDataset = None) -> None:
 
 @command("triptych admin spaces fill --dataset docs")
 def fill(session: Session, dataset: AnyDataset = None) -> Exit:
-    """Make the vectors of the next embedder beside those that serve.
+    """Make the vectors of the next embedder in addition to the current ones.
 
-    The setting next_embedder names it. The dataset is searched and written as before. Stop this
-    command whenever you like: each vector is kept, and the next run goes on from there.
+    The setting next_embedder names it. Searches and writes continue meanwhile. You can stop this
+    command at any time: vectors are stored as they are made, and the next run continues.
     """
     from triptych.spaces import fill_space
 
@@ -270,21 +271,23 @@ def swap(
     dataset: OneDataset = "default",
     back: Annotated[
         bool,
-        option("--back", "Let the vectors serve that served before, and keep those of the next."),
+        option(
+            "--back", "Switch back to the previous vectors, and keep those of the next embedder."
+        ),
     ] = False,
     incomplete: Annotated[
         bool,
         option(
             "--incomplete",
-            "Swap also where documents lack vectors: they are found by keyword till they have "
-            "them.",
+            "Switch even if documents lack vectors; only keyword search finds them until they "
+            "have vectors.",
         ),
     ] = False,
 ) -> None:
-    """Let the vectors of the next embedder serve, and keep those that served.
+    """Switch to the vectors of the next embedder, and keep the current ones.
 
-    What was written since the fill, or since the swap, is embedded first. Every process whose
-    setting next_embedder names it follows at once; --back goes back.
+    Documents written since the vectors were filled are embedded first. Every process with this
+    next_embedder switches at once. --back switches back.
     """
     from triptych.spaces import swap_back, swap_space
 
@@ -306,18 +309,21 @@ def swap(
     output.show(attrs.asdict(report), note=now if report.swapped else already)
     if report.pending and not output.as_json:
         output.warn(
-            f"{report.pending} documents have no vectors of it yet, and are found by keyword: "
-            "`triptych embed` adds them"
+            f"{report.pending} documents lack vectors, so that only keyword search finds them: "
+            "`triptych embed` makes them"
         )
 
 
 @command("triptych admin spaces drop 'hash/1/256' --dataset docs")
 def drop(
     session: Session,
-    signature: Annotated[str, argument("EMBEDDER", "Its signature, as `list` shows it.")],
+    signature: Annotated[
+        str,
+        argument("EMBEDDER", "The embedder's signature, as `triptych admin spaces list` shows it."),
+    ],
     dataset: OneDataset = "default",
 ) -> Exit:
-    """Remove the vectors of an embedder that does not serve."""
+    """Delete the vectors of an embedder that is not in use."""
     from triptych.spaces import drop_space
 
     with session.service(settings=_local(session, "spaces", **_NO_MODELS)) as service:

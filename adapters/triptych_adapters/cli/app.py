@@ -1,4 +1,4 @@
-"""The command's root: the table of commands, each imported when it is run or listed."""
+"""The root command: the table of commands, each imported when it is run or listed."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ GROUPS = {
         "show@layers build@layers ledger@layers",
     ),
     "eval": (
-        "Measure how well documents are found.",
+        "Measure the quality of searches and answers.",
         "retrieval@evaluate_retrieval compare@evaluate_retrieval rag@evaluate_answers "
         "ablate@evaluate_pipelines tune@evaluate_pipelines calibrate@evaluate_pipelines "
         "questions@evaluate_answers log@evaluate_answers",
     ),
     "admin": (
-        "Keys for servers, other embedders, and what is done once.",
+        "Manage keys and embedders, create datasets, download data.",
         "keys spaces create@admin fetch@admin",
     ),
     "admin keys": (
-        "Say who may ask a served knowledge base.",
+        "Manage the keys of clients of a served knowledge base.",
         "add@admin list@admin.list_keys revoke@admin",
     ),
     "admin spaces": (
-        "Change the embedder of a dataset while it is searched.",
+        "Change the embedder of a dataset while it is in use.",
         "list@admin.list_spaces fill@admin swap@admin drop@admin",
     ),
 }
@@ -140,10 +140,10 @@ def _version(value: bool) -> None:
 
 
 def _root(ctx: typer.Context, version: bool, **options: Any) -> None:
-    """A knowledge base in a file: put documents in, find the right text again.
+    """A knowledge base in a file: store documents and search them.
 
-    Documents are versioned, cut into chunks, embedded and searched by keyword and by meaning;
-    every hit says where it comes from and whether it is still fresh.
+    Documents are versioned, cut into chunks, embedded and searched by keyword and by meaning; every
+    hit has its source and tells whether it is still fresh.
     """
     ctx.obj = Globals(**options)
 

@@ -68,7 +68,7 @@ def ask(
         int | None,
         option(
             "--top-k -k N",
-            "Maximum number of sources. Without it as many as the budget holds.",
+            "Maximum number of sources. By default as many as fit the budget.",
             min=1,
         ),
     ] = None,
@@ -81,21 +81,21 @@ def ask(
         Path | None,
         option(
             "--conversation FILE",
-            "Go on with the conversation in this file, and add the question and its answer. A "
-            "file that is missing is made.",
+            "Continue the conversation in this file, and append the question and its answer. A "
+            "missing file is created.",
         ),
     ] = None,
     timeout: Annotated[
-        float | None, option("--timeout SECONDS", "End after so many seconds.", min=0)
+        float | None, option("--timeout SECONDS", "Time limit in seconds.", min=0)
     ] = None,
     price_input: PriceInput = None,
     price_output: PriceOutput = None,
 ) -> None:
-    """Answer a question from the documents, with the files and lines that say so.
+    """Answer a question from the documents, and cite files and lines.
 
-    The answer is printed as the model writes it, and then the sources that it cites. Each number
-    in it was checked against what the model was shown. Where the documents do not answer, a
-    sentence says so, and the exit code is 0. `triptych context` shows what a model would read.
+    The answer is printed as the model writes it, followed by the cited sources. Each citation is
+    checked against the sources that the model read. If the documents do not answer, a sentence says
+    so, and the exit code is 0. `triptych context` shows what a model would read.
     """
     from triptych.deadlines import deadline
 
@@ -171,9 +171,9 @@ def _finish(session: Session, answer: Answer, files: SourceFiles) -> None:
         output.say(_footnote(source, files))
     output.warn(*answer.warnings)
     if answer.reason == "nothing":
-        output.note("nothing was found that answers: the model was not asked")
+        output.note("nothing was found that answers: the model was not called")
     if answer.reason == "weak":
-        output.note("what was found hardly answers: the model was not asked")
+        output.note("the hits hardly answer: the model was not called")
     if answer.uncited:
         output.note(f"{counted(len(answer.uncited), 'sentence')} without a source")
     if answer.usage.calls:
@@ -253,7 +253,7 @@ def _read(path: Path) -> tuple[Message, ...]:
         return from_dict(tuple[Message, ...], json.loads(text))
     except ValueError as error:
         raise ValidationError(
-            f'{path} holds no conversation, a JSON list of {{"role": …, "content": …}}: {error}'
+            f'{path} is not a conversation, a JSON list of {{"role": …, "content": …}}: {error}'
         ) from error
 
 

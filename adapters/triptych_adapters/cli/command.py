@@ -1,4 +1,4 @@
-"""Commands: functions whose options and arguments Typer reads, shows and converts.
+"""Commands as functions, whose options and arguments Typer parses and shows.
 
 Global options may stand before or after the command's name; those after it win.
 
@@ -163,15 +163,15 @@ GLOBAL_OPTIONS: dict[str, tuple[Any, Any]] = {
             None,
             "--store -s URL",
             "The knowledge base: a path such as ./kb.db, sqlite:///PATH, files:///DIR or "
-            "memory://. By default the nearest one from here upwards, else the user's own.",
+            "memory://. By default the nearest store in this folder or above, else the user's.",
         ),
         (
             "embedder",
             str | None,
             None,
             "--embedder NAME",
-            "local, local-multilingual, hash or none. By default what the store was filled with; "
-            "for an empty one local, where installed.",
+            "local, local-multilingual, hash or none. By default the embedder of the store's "
+            "vectors; for an empty store local, if installed.",
         ),
         ("as_json", bool, False, "--json", "Print one JSON object on stdout."),
         ("no_color", bool, False, "--no-color", "Print without colour."),

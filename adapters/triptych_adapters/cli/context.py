@@ -64,12 +64,12 @@ def context(
         int | None,
         option(
             "--top-k -k N",
-            "Maximum number of pieces. Without it as many as the budget holds; with --hook 6.",
+            "Maximum number of pieces. By default as many as fit the budget; with --hook 6.",
             min=1,
         ),
     ] = None,
     format: Annotated[
-        FormatChoice, option("--format -f", "How the pieces are written.")
+        FormatChoice, option("--format -f", "The format of the pieces.")
     ] = FormatChoice.TEXT,
     dataset: Dataset = None,
     mode: ModeOption = None,
@@ -77,7 +77,7 @@ def context(
         list[LayerChoice] | None,
         option(
             "--layer -l",
-            "Only these layers: L0 abstracts, L1 overviews, L2 passages. Without it: all.",
+            "Only these layers: L0 abstracts, L1 overviews, L2 passages. By default all.",
         ),
     ] = None,
     where: Where = None,
@@ -91,8 +91,8 @@ def context(
         int | None,
         option(
             "--prefix-tokens TOKENS",
-            "Print first a prefix of at most so many tokens: abstracts and overviews, the same "
-            "whatever is asked, for a provider's cache. Without QUERY: only that.",
+            "Print a prefix of at most this many tokens first: abstracts and overviews, the same "
+            "for every question, for a provider's cache. Without QUERY print only the prefix.",
             min=1,
         ),
     ] = None,
@@ -100,18 +100,18 @@ def context(
         bool,
         option(
             "--hook",
-            "Serve as a session hook of a coding agent: read its JSON from stdin, and print the "
-            "context of its prompt for it. Prints nothing where nothing is found.",
+            "Run as a session hook of a coding agent: read its JSON from stdin, and print the "
+            "context for its prompt, or nothing if nothing is found.",
         ),
     ] = False,
     timeout: Annotated[
-        float, option("--timeout SECONDS", "With --hook: end after so many seconds.", min=0)
+        float, option("--timeout SECONDS", "With --hook: time limit in seconds.", min=0)
     ] = 5.0,
 ) -> Exit | None:
-    """Print what answers best for a prompt, with citations, within a budget of tokens.
+    """Print the best passages for a prompt, with citations, within a budget of tokens.
 
-    Passages, abstracts and overviews are mixed, the best first and the second best last.
-    Headers and citations count against the budget. Nothing found prints nothing of a document.
+    Passages, abstracts and overviews are mixed, the best first and the second best last. Headers
+    and citations count against the budget. If nothing is found, no text of a document is printed.
     """
     if hook:
         return run_hook(

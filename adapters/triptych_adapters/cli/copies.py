@@ -1,4 +1,4 @@
-"""``triptych copy``, ``backup``, ``import`` and ``export``: from store to store, or file."""
+"""``triptych copy``, ``backup``, ``import`` and ``export``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from triptych.copies.report import CopyReport, DatasetCopy
 
 Replace = Annotated[
-    bool, option("--replace", "Remove what the destination has and the source has not.")
+    bool, option("--replace", "Delete data in the destination that the source does not have.")
 ]
 _DATASETS = Annotated[
     list[str] | None,
@@ -41,19 +41,21 @@ _SHOWN = 5
 def copy(
     session: Session,
     source: Annotated[str, argument("SRC", "The store to copy, or the file of a backup.")],
-    destination: Annotated[str, argument("DST", "The store to copy into; made if need be.")],
+    destination: Annotated[
+        str, argument("DST", "The store to copy into. A missing store is created.")
+    ],
     dataset: _DATASETS = None,
     replace: Replace = False,
     follow: Annotated[
-        bool, option("--follow -f", "Go on, and keep the destination as the source is.")
+        bool, option("--follow -f", "Keep running, and copy each change of the source.")
     ] = False,
     poll: Annotated[float, option("--poll SECONDS", "With --follow: look this often.")] = 1.0,
 ) -> Exit:
-    """Copy a store, or a backup of one, into another, of whatever kind.
+    """Copy a store or a backup into another store, of any kind.
 
-    Versions, metadata, chunks, vectors and layers are taken over as they are: no model is called.
-    What is there already is skipped, so run it again after a failure. At the end both are compared.
-    Others may write to the source meanwhile: it is copied as it was at the beginning.
+    Versions, metadata, chunks, vectors and layers are copied unchanged, without a model. Existing
+    data is skipped, so run it again after a failure. At the end both are compared. Others may write
+    to the source meanwhile: its state at the beginning is copied.
     """
     from triptych.copies.copy import check_datasets, copy_store
     from triptych.copies.follow import follow_store
@@ -63,7 +65,7 @@ def copy(
     output = session.output
     if is_archive(Path(source)):
         if follow:
-            raise ValidationError("--follow is for a store: a backup stays as it is")
+            raise ValidationError("--follow is for a store: a backup does not change")
         load_archive(session, Path(source), destination, datasets=dataset, replace=replace)
         return Exit.OK
     with ExitStack() as held:
@@ -104,10 +106,10 @@ def backup(
     dataset: _DATASETS = None,
     overwrite: Annotated[bool, option("--overwrite", "Replace the file if it exists.")] = False,
 ) -> None:
-    """Write the store into one file, as it is at this moment, while others go on writing.
+    """Write a snapshot of the store to one file; others may write to the store meanwhile.
 
-    Versions, metadata, chunks, vectors and layers are in it. `triptych copy FILE STORE` makes a
-    store of it. The same store gives the same file, byte for byte.
+    It includes versions, metadata, chunks, vectors and layers. `triptych copy FILE STORE` restores
+    it to a store. The same store gives the same file, byte for byte.
     """
     save_archive(session, file, datasets=dataset, overwrite=overwrite)
 
@@ -176,7 +178,7 @@ def save_archive(
             store, file, datasets=datasets, overwrite=overwrite, progress=progress
         )
     for each in summary.removed:
-        output.warn(f"removed {each}, which a backup left that was killed")
+        output.warn(f"removed {each}, the unfinished file of a killed backup")
     output.show(
         {"file": str(file)},
         summary,
@@ -253,8 +255,8 @@ def _show_copy(output: Output, report: CopyReport) -> None:
     if different:
         more = ", …" if different[_SHOWN:] else ""
         output.warn(
-            f"{len(different):,} settings are other in the destination, and stay as they are there "
-            f"({', '.join(different[:_SHOWN])}{more}): --replace takes over those of the source"
+            f"{len(different):,} settings of the destination differ and were kept "
+            f"({', '.join(different[:_SHOWN])}{more}): --replace copies those of the source"
         )
     columns, rows = _datasets(report.datasets)
     output.show(
@@ -305,27 +307,31 @@ def import_(
         str | None,
         option(
             "--dataset -d",
-            "The dataset to put into, by default 'default'. Of an archive, the one to take; by "
-            "default all.",
+            "The dataset to store in. By default 'default'. For an archive, the dataset to "
+            "import. By default all.",
         ),
     ] = None,
-    name_field: Annotated[str, option("--name-field FIELD", "Holds a document's name.")] = "name",
-    content_field: Annotated[str, option("--content-field FIELD", "Holds its text.")] = "content",
+    name_field: Annotated[
+        str, option("--name-field FIELD", "The field with a document's name.")
+    ] = "name",
+    content_field: Annotated[
+        str, option("--content-field FIELD", "The field with its text.")
+    ] = "content",
     metadata_field: Annotated[
         list[str] | None,
         option(
             "--metadata-field -m FIELD",
-            "Becomes metadata; may be given several times, * takes all other fields. Without it: "
-            "the object under metadata.",
+            "A field that becomes metadata. Repeatable; * means all other fields. By default the "
+            "object in the field metadata.",
         ),
     ] = None,
     replace: Replace = False,
 ) -> Exit:
-    """Put a document for each line of a JSONL file, or each row of a Parquet file.
+    """Store a document for each line of a JSONL file, or each row of a Parquet file.
 
-    A line that is no document is named by its number; all others are put. Unchanged documents
-    cost nothing. An archive, which export or backup wrote, is taken over as it is: with versions,
-    chunks, vectors and layers.
+    Invalid lines are reported by number; all others are stored. Unchanged documents cost nothing.
+    An archive written by export or backup is imported unchanged, with versions, chunks, vectors and
+    layers.
     """
     from triptych.transfer import ImportFields, import_jsonl, import_parquet
 
@@ -336,8 +342,8 @@ def import_(
         return Exit.OK
     if replace:
         raise ValidationError(
-            f"--replace is for an archive, which {str(file)!r} is not: documents are always put in "
-            "place of those of the same name"
+            f"--replace is for an archive, which {str(file)!r} is not: documents always replace "
+            "those of the same name"
         )
     dataset = dataset or "default"
     fields = ImportFields(name=name_field, content=content_field, metadata=metadata_field)
@@ -370,22 +376,21 @@ def import_(
 def export(
     session: Session,
     dataset: Annotated[str, option("--dataset -d", "The dataset.")] = "default",
-    versions: Annotated[bool, option("--versions", "Old versions, too, oldest first.")] = False,
+    versions: Annotated[bool, option("--versions", "Include old versions, oldest first.")] = False,
     to: Annotated[
         Path | None,
         option(
             "--output -o FILE",
-            "Write there, and not to standard output; an archive where it ends in .zip. A file "
-            "that exists is replaced when the new one is whole.",
+            "Write to this file instead of standard output; an archive if it ends in .zip. An "
+            "existing file is replaced once the new one is complete.",
         ),
     ] = None,
 ) -> None:
     """Write the documents of a dataset as JSON Lines, with metadata.
 
-    Each line is an object with name, content, metadata, version and updated_at. import reads it.
-
-    A .zip file is an archive in its place: it has versions, chunks, vectors and layers too, and
-    import takes them over without a call of a model.
+    Each line is an object with name, content, metadata, version and updated_at. `triptych import`
+    reads it. With the extension .zip it is an archive, which also has versions, chunks, vectors and
+    layers; importing it needs no model.
     """
     from triptych._internal.files import left_drafts
     from triptych.transfer import export_jsonl
@@ -396,7 +401,7 @@ def export(
     if to is not None:
         check_output(session, to)
         for each in left_drafts(to, remove=True):
-            session.output.warn(f"removed {each}, which an export left that was killed")
+            session.output.warn(f"removed {each}, the unfinished file of a killed export")
 
     with session.service() as service:
         if to is None:

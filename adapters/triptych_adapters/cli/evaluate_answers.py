@@ -1,4 +1,4 @@
-"""``triptych eval rag``, ``questions`` and ``log``: questions, and answers that are judged."""
+"""``triptych eval rag``, ``questions`` and ``log``."""
 
 from __future__ import annotations
 
@@ -49,17 +49,17 @@ def rag(
         option(
             "--metrics NAMES",
             "faithfulness, answer_relevance, context_precision, context_recall, separated by "
-            "commas. Without it: all.",
+            "commas. By default all.",
         ),
     ] = None,
     written: Output = None,
     html: Html = None,
 ) -> None:
-    """Answer every golden question as ask does, and have another model judge the answers.
+    """Answer every golden question as `triptych ask` does, and let another model judge the answers.
 
-    Four metrics of RAGAS. context_recall needs an expected_answer, and answer_relevance an
-    embedder: without, there is N/A. Of questions with answerable: false, and of answers that were
-    not given, this says how rightly they were left unanswered.
+    It reports four metrics of RAGAS. context_recall needs an expected_answer, and answer_relevance
+    an embedder; otherwise they are N/A. For questions with answerable: false, and for missing
+    answers, it reports how often leaving them unanswered was right.
     """
     from triptych.evaluation import RAG_METRICS, answers_json, evaluate_answers
     from triptych.evaluation.answers import collect_answers
@@ -152,17 +152,17 @@ def questions(
         str | None,
         option("--llm PROVIDER:MODEL", "The model that proposes. By default the setting llm."),
     ] = None,
-    count: Annotated[int, option("--count -n", "How many questions with an answer.", min=0)] = 50,
+    count: Annotated[int, option("--count -n", "Number of questions with an answer.", min=0)] = 50,
     unanswerable: Annotated[
-        int, option("--unanswerable", "How many questions without one.", min=0)
+        int, option("--unanswerable", "Number of questions without an answer.", min=0)
     ] = 10,
-    force: Annotated[bool, option("--force", "Write over a file that is there.")] = False,
+    force: Annotated[bool, option("--force", "Overwrite an existing file.")] = False,
 ) -> None:
-    """Have a language model propose golden questions, for you to review.
+    """Let a language model propose golden questions for you to review.
 
-    Each question names its document and the sentence that answers it. What the model did not copy
-    from the document word for word is thrown away and counted. Look at each question, correct it,
-    and remove "reviewed: false": until then the eval commands warn.
+    Each question names its document and the sentence that answers it. Questions whose sentence is
+    not in the document word for word are dropped and counted. Check each question, correct it, and
+    remove "reviewed: false"; until then the eval commands warn.
     """
     from triptych.evaluation.golden import golden_yaml
     from triptych.evaluation.questions import propose_questions
@@ -229,18 +229,18 @@ def questions(
 def log(
     session: Session,
     dataset: Annotated[
-        str | None, option("--dataset -d", "Questions asked of this dataset only.")
+        str | None, option("--dataset -d", "Only questions to this dataset.")
     ] = None,
     golden: Annotated[
         Path | None,
         option("--golden FILE", "Write the questions here as golden questions to fill in."),
     ] = None,
-    clear: Annotated[bool, option("--clear", "Forget the questions.")] = False,
+    clear: Annotated[bool, option("--clear", "Delete the questions.")] = False,
 ) -> None:
-    """List the questions that were not answered, the newest first.
+    """List questions that were not answered, newest first.
 
-    They are kept where the setting question_log is true, 200 at most: those without hits, and
-    those that a calibration judges "weak" or "nothing".
+    If the setting question_log is true, the store keeps up to 200 questions without hits or with
+    the answerability "weak" or "nothing".
     """
     from triptych.evaluation.golden import logged_yaml
     from triptych.records.serialization import to_dict

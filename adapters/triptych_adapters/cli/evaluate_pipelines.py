@@ -1,4 +1,4 @@
-"""``triptych eval ablate``, ``tune`` and ``calibrate``: what the parts of a search are worth."""
+"""``triptych eval ablate``, ``tune`` and ``calibrate``."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ def ablate(
         str | None,
         option(
             "--pipeline NAME",
-            "A pipeline of triptych.toml. Without it: what a search does by default.",
+            "A pipeline of triptych.toml. By default the default search.",
         ),
     ] = None,
-    metric: Annotated[str, option("--metric", "What is compared from stage to stage.")] = "ndcg@10",
+    metric: Annotated[str, option("--metric", "The metric to compare.")] = "ndcg@10",
     written: Output = None,
     html: Html = None,
 ) -> None:
     """Run a pipeline stage by stage: what does each lane, rewriter and postprocessor add?
 
-    Each lane alone, all together, then each step after the other. A stage is compared with the one
-    before it, and hybrid with each lane, by a paired test. Documents are ranked as `triptych eval
-    retrieval` ranks them; with --pipeline or postprocessors, by their best chunk among the hits,
-    which gives other numbers. Calls are those of models for one question.
+    The stages are each lane alone, all lanes together, then one more step at a time. Each stage is
+    compared with the previous one, and hybrid with each lane, by a paired test. Documents are
+    ranked as in `triptych eval retrieval`; with --pipeline or postprocessors, by their best chunk
+    among the hits, which gives other numbers. "Calls" are calls of models for one question.
     """
     from triptych.evaluation import DEFAULT_CUTOFFS, compare, evaluation_json
     from triptych.evaluation.pipelines import ablation_stages, evaluate_pipelines
@@ -163,28 +163,30 @@ def tune(
         list[str] | None,
         option(
             "--grid KEY=VALUE,VALUE|FILE",
-            "What to try: mode, ranker, depth, weights.LANE, keyword_boost, top_k and other "
+            "Values to try: mode, ranker, depth, weights.LANE, keyword_boost, top_k and other "
             "options of a search; or a TOML file with a list for each key. Several are combined. "
-            "Without it: weights of each lane.",
+            "By default the weight of each lane.",
         ),
     ] = None,
     dataset: Dataset = None,
     pipeline: Annotated[
-        str | None, option("--pipeline NAME", "A pipeline of triptych.toml to begin from.")
+        str | None, option("--pipeline NAME", "A pipeline of triptych.toml to start from.")
     ] = None,
-    metric: Annotated[str, option("--metric", "What to make as high as possible.")] = ("ndcg@10"),
+    metric: Annotated[str, option("--metric", "The metric to maximise.")] = ("ndcg@10"),
     apply: Annotated[
         bool,
-        option("--apply", "Keep the best ranker in the store, if it gained: searches use it then."),
+        option("--apply", "Store the best ranker, if it is better; searches then use it."),
     ] = False,
-    reset: Annotated[bool, option("--reset", "Remove what --apply kept; measure nothing.")] = False,
+    reset: Annotated[
+        bool, option("--reset", "Delete the ranker that --apply stored; measure nothing.")
+    ] = False,
     written: Output = None,
 ) -> None:
     """Search a grid of options on half of the questions, and test the best on the other half.
 
-    Each question's half is decided by a digest of its text. The best is compared with the default
-    by a paired test, and where that shows no gain, this says so. Nothing is changed without
-    --apply, which needs 30 questions: hybrid searches of the dataset then rank as was measured.
+    A digest of its text decides the half of each question. The best options are compared with the
+    default by a paired test. Nothing is changed without --apply, which needs 30 questions and sets
+    the best ranker for hybrid searches of the dataset, if it is significantly better.
     """
     from triptych.evaluation import evaluation_json
     from triptych.evaluation.tuning import default_grid, grid_of, tune as search_grid
@@ -307,17 +309,17 @@ def calibrate(
     session: Session,
     golden: Golden,
     dataset: Dataset = None,
-    top_k: Annotated[int, option("--top-k -n", "How many hits are looked at.", min=1)] = 10,
+    top_k: Annotated[int, option("--top-k -n", "Number of hits to use.", min=1)] = 10,
     save: Annotated[
-        bool, option("--save", "Keep it in the store: searches of the dataset use it then.")
+        bool, option("--save", "Store the calibration; searches of the dataset then use it.")
     ] = False,
     written: Output = None,
 ) -> None:
-    """Learn from golden questions when a result answers, and when nothing does.
+    """Learn from golden questions when the hits of a search answer the question.
 
-    The golden set needs 10 questions with an answer, and 10 that say answerable: false. With
-    --save each search of the dataset says "enough", "weak" or "nothing". The numbers are those of
-    questions that the model was not fitted on.
+    The golden set needs 10 questions with an answer, and 10 with answerable: false. With --save
+    each search of the dataset reports "enough", "weak" or "nothing". The numbers are for questions
+    that the model was not fitted on.
     """
     from triptych.evaluation import calibrate as fit
     from triptych.records.serialization import to_dict

@@ -1,4 +1,4 @@
-"""``triptych eval retrieval`` and ``compare``: how well each mode finds."""
+"""``triptych eval retrieval`` and ``compare``."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ def retrieval(
         option(
             "--beir PATH",
             "A collection in BEIR's layout, a folder or a zip file. Without --store its documents "
-            "are put into a store that ends with the command.",
+            "are stored in memory for this command.",
         ),
     ] = None,
     split: Annotated[
-        str, option("--split", "Which judgements of the collection: qrels/SPLIT.tsv.")
+        str, option("--split", "The judgements of the collection: qrels/SPLIT.tsv.")
     ] = "test",
     dataset: Annotated[
         str | None,
@@ -83,25 +83,25 @@ def retrieval(
         str | None,
         option(
             "--modes MODES",
-            "bm25, vector, hybrid, separated by commas. Without it: all that can be served.",
+            "bm25, vector, hybrid, separated by commas. By default all available.",
         ),
     ] = None,
     granularity: Annotated[
-        GranularityChoice, option("--granularity", "What is ranked and judged.")
+        GranularityChoice, option("--granularity", "The unit to rank and judge.")
     ] = GranularityChoice.DOCUMENT,
     space: Annotated[
         SpaceChoice,
         option(
             "--space",
-            "Whose vectors: those that serve, or those that `triptych admin spaces fill` has made. "
+            "The vectors to use: the current ones, or those made by `triptych admin spaces fill`. "
             "The latter are searched in memory; no document is embedded.",
         ),
     ] = SpaceChoice.SERVING,
     cutoffs: Annotated[
-        str, option("--k DEPTHS", "Depths of the metrics; the greatest is searched.")
+        str, option("--k DEPTHS", "Depths of the metrics; the largest is the number of hits.")
     ] = "1,5,10,100",
     budgets: Annotated[
-        str, option("--budgets TOKENS", "For the share of evidence in chunks.")
+        str, option("--budgets TOKENS", "Token budgets for the share of evidence in chunks.")
     ] = "500,1000,2000,4000",
     least_grade: Annotated[
         int, option("--least-grade", "Lowest grade that counts as relevant.")
@@ -114,9 +114,9 @@ def retrieval(
         option("--runs DIR", "Write each mode's ranking here as a TREC run, with the judgements."),
     ] = None,
 ) -> Exit:
-    """Ask every judged question in every mode, and score what is found.
+    """Search for every judged question in every mode, and score the results.
 
-    Means come with 95% intervals; every value of every query is in the JSON.
+    Means have 95% intervals; the JSON has every value of every query.
     """
     from triptych.evaluation import evaluate, evaluation_json, metric_names, read_beir
 
@@ -236,7 +236,7 @@ def compare(
         str | None,
         option(
             "--by-query METRIC",
-            "List the queries that differ in this metric, the greatest loss first.",
+            "List the queries that differ in this metric, largest loss first.",
         ),
     ] = None,
     written: Output = None,

@@ -1,4 +1,4 @@
-"""What the commands of ``triptych eval`` share: options, what they read, show and write."""
+"""The shared parts of the commands of ``triptych eval``: options, input and output."""
 
 from __future__ import annotations
 

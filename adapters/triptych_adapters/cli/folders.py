@@ -1,4 +1,4 @@
-"""What ``sync``, ``watch`` and ``add`` share: folders and options to a `DirectorySync`."""
+"""The shared parts of ``sync``, ``watch`` and ``add``: options, and the `DirectorySync`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Folders:
         str | None,
         option(
             "--dataset -d",
-            "The dataset they go into; by default that they are remembered for, or default.",
+            "The dataset of the documents. By default the remembered one, else 'default'.",
         ),
     ] = None
     include: Annotated[
@@ -69,25 +69,25 @@ class Folders:
         list[str] | None,
         option(
             "--prefix",
-            "What each document's name begins with, such as docs/. Given once for all folders, or "
-            "once for each, in their order.",
+            "Prefix of the documents' names, such as docs/. Give it once for all folders, or once "
+            "for each in order.",
         ),
     ] = None
     key: Annotated[
         str | None,
         option(
             "--key NAME",
-            "What the folder is known by, in place of its path and machine: give it where those "
-            "change from run to run, such as in CI. For one folder.",
+            "Identifies the folder instead of its path and machine, if these change between runs, "
+            "as in CI. For one folder.",
         ),
     ] = None
     max_bytes: Annotated[
         int | None,
-        option("--max-bytes N", "Leave out larger files; by default those over 16 MiB.", min=1),
+        option("--max-bytes N", "Skip larger files. By default 16 MiB.", min=1),
     ] = None
     delete: Annotated[
         bool | None,
-        option("--delete/--no-delete", "Delete documents whose file is gone; by default yes."),
+        option("--delete/--no-delete", "Delete documents whose file is gone. By default yes."),
     ] = None
     adopt: Annotated[
         bool | None,
@@ -97,7 +97,9 @@ class Folders:
     ] = None
     yes: Annotated[
         bool,
-        option("--yes -y", "Delete also where more than half of a folder's documents would go."),
+        option(
+            "--yes -y", "Delete even if more than half of a folder's documents would be deleted."
+        ),
     ] = False
 
     def check(self) -> None:
@@ -115,15 +117,15 @@ class Folders:
                 raise ValidationError(f"{str(path)!r} is not a folder: `triptych put` takes files")
         if not paths and (prefixes or self._given()):
             raise ValidationError(
-                "these options are for folders that are named: `triptych add FOLDER` changes those "
-                "of a folder that is remembered"
+                "these options need a FOLDER: `triptych add FOLDER` changes the options of a "
+                "remembered folder"
             )
         if self.key is not None and len(paths) != 1:
-            raise ValidationError("--key is for one folder that is named: sync the others apart")
+            raise ValidationError("--key is for one named folder: sync the others separately")
         if len(prefixes) > 1 and len(prefixes) != len(paths):
             raise ValidationError(
-                f"there are {len(prefixes)} prefixes for {len(paths)} folders: give one "
-                "for all, or one for each, in their order"
+                f"there are {len(prefixes)} prefixes for {len(paths)} folders: give one for all, "
+                "or one for each in order"
             )
 
     def chosen(self, remembered: RememberedRoots | None, *, remote: bool = False) -> list[SyncRoot]:
@@ -139,8 +141,8 @@ class Folders:
             if not found:
                 where = "" if self.dataset is None else f" for the dataset {self.dataset!r}"
                 raise NotFoundError(
-                    f"this store remembers no folders{where}: name one, or let it remember one by "
-                    "`triptych add FOLDER`"
+                    f"this store remembers no folders{where}: name one, or add one with `triptych "
+                    "add FOLDER`"
                 )
             return found
         asked = self.roots(known, remote=remote)
@@ -329,7 +331,7 @@ def tell_notes(output: Output, notes: Sequence[str]) -> None:
     for note in notes[:_NAMED]:
         output.note(note)
     if len(notes) > _NAMED:
-        output.note(f"and {len(notes) - _NAMED} more remarks like these; --json lists them all")
+        output.note(f"and {len(notes) - _NAMED} more such notes; --json lists them all")
 
 
 def tell_generated(output: Output, skipped: Iterable[Skipped]) -> None:
@@ -341,4 +343,4 @@ def tell_generated(output: Output, skipped: Iterable[Skipped]) -> None:
         more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
         folders = counted(len(found), "folder")
         some = ", ".join(found[:_NAMED])
-        output.note(f"skipped {folders}: {some}{more}; --all-folders takes them")
+        output.note(f"skipped {folders}: {some}{more}; --all-folders includes them")

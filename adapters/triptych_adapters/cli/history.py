@@ -1,4 +1,4 @@
-"""``triptych history``, ``diff``, ``restore`` and ``changes``: what became of documents."""
+"""``triptych history``, ``diff``, ``restore`` and ``changes``."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from triptych_adapters.cli.session import Exit, Session
 if TYPE_CHECKING:
     from triptych.records import ChangePage
 
-_NAME = Annotated[str, argument("NAME", "The document: its name, or its file.")]
+_NAME = Annotated[str, argument("NAME", "The name or file of the document.")]
 _DATASET = Annotated[str | None, option("--dataset -d", "Look in this dataset only.")]
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
 @command("triptych history guide/start.md")
 def history(session: Session, name: _NAME, dataset: _DATASET = None) -> None:
-    """List the versions of a document that are kept, the current one first."""
+    """List the kept versions of a document, newest first."""
     with session.service() as service:
         named = find_document(service, name, dataset)
         dataset, name = named.dataset_id, named.name
@@ -52,14 +52,14 @@ def diff(
     session: Session,
     name: _NAME,
     old: Annotated[
-        int | None, argument("OLD", "A version; without it, the previous one.", min=1)
+        int | None, argument("OLD", "The old version. By default the previous one.", min=1)
     ] = None,
     new: Annotated[
-        int | None, argument("NEW", "Another; without it, the current one.", min=1)
+        int | None, argument("NEW", "The new version. By default the current one.", min=1)
     ] = None,
     dataset: _DATASET = None,
 ) -> None:
-    """Show how a version of a document differs from an older one, as diff -u does."""
+    """Show the differences of two versions of a document, like diff -u."""
     with session.service() as service:
         named = find_document(service, name, dataset)
         dataset, name = named.dataset_id, named.name
@@ -89,26 +89,26 @@ def restore(
     session: Session,
     name: _NAME,
     version: Annotated[
-        str | None, argument("VERSION", "The version, as `triptych history` lists it.")
+        str | None, argument("VERSION", "The version, as listed by `triptych history`.")
     ] = None,
     dataset: _DATASET = None,
     if_version: Annotated[
         int | None, option("--if-version", "Only if the document is at this version.", min=1)
     ] = None,
 ) -> None:
-    """Put an old version of a document back, as a new version.
+    """Restore an old version of a document as a new version.
 
-    A backup becomes a store by `triptych copy FILE STORE`.
+    To restore a backup, use `triptych copy FILE STORE`.
     """
     from triptych.records.serialization import to_json
 
     if version is None or not (version.isascii() and version.isdecimal() and int(version)):
         if is_archive(Path(name)):
             typed = shlex.join(["triptych", "copy", name, version or "copy.db"])
-            raise ValidationError(f"{name!r} is a backup: `{typed}` makes a store of it")
+            raise ValidationError(f"{name!r} is a backup: `{typed}` restores it to a store")
         typed = f"triptych restore {shlex.quote(name)} 3"
         raise ValidationError(
-            f"say which version: `{typed}`; `triptych history` lists those that are kept"
+            f"name the version: `{typed}`; `triptych history` lists the kept versions"
         )
     with session.service() as service:
         named = find_document(service, name, dataset)
@@ -140,7 +140,7 @@ def changes(
     since: Annotated[
         str | None,
         option(
-            "--since CURSOR", "Where an earlier run ended. By default begin with every document."
+            "--since CURSOR", "The cursor of an earlier run. By default start with every document."
         ),
     ] = None,
     dataset: Annotated[str | None, option("--dataset -d", "By default all datasets.")] = None,
@@ -148,15 +148,15 @@ def changes(
         int, option("--limit -n", "Maximum number of changes.", min=1, max=10_000)
     ] = _LIMIT,
     follow: Annotated[
-        bool, option("--follow -f", "Go on, and print each change as it comes.")
+        bool, option("--follow -f", "Keep running, and print each change as it is made.")
     ] = False,
     poll: Annotated[float, option("--poll SECONDS", "With --follow: look this often.")] = 0.5,
 ) -> Exit:
     """List which documents were added, updated or deleted since a cursor, oldest first.
 
-    Each document comes once, with its last change. The cursor to go on from is on stderr, and in
-    the JSON. Where it says "reset", the store could not go on from the cursor it was given and
-    began at the beginning: drop what you have.
+    Each document is listed once, with its last change. The cursor for the next call is on stderr,
+    and in the JSON. "reset" means that the store could not continue from the given cursor and
+    started from the beginning: drop your copies.
     """
     with session.service() as service:
         if not follow:
@@ -172,7 +172,9 @@ def changes(
 
 def _print(output: Output, page: ChangePage, *, stream: bool = False) -> None:
     if page.reset and not output.as_json:
-        output.note("reset: the store cannot go on from this cursor; this is from the beginning")
+        output.note(
+            "reset: the store cannot continue from this cursor; the list starts from the beginning"
+        )
     rows = ((each.kind, each.dataset_id, each.name, each.version) for each in page.changes)
     more = "; there are more changes" if page.more else ""
     output.show(

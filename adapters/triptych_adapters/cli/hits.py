@@ -1,4 +1,4 @@
-"""Hits for a person, the best first: each with its place and the text around the match."""
+"""Printing hits: each with its position and the text around the match."""
 
 from __future__ import annotations
 

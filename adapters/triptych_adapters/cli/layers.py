@@ -31,19 +31,17 @@ if TYPE_CHECKING:
 
 _NAMES = Annotated[
     list[str] | None,
-    argument(
-        "NAME", "Documents and folders to look at, with the folders around. Without any: all."
-    ),
+    argument("NAME", "Documents and folders, with the folders that contain them. By default all."),
 ]
 _LLM = Annotated[
     str | None,
     option(
         "--llm PROVIDER:MODEL",
-        "What writes: ollama:…, openai:…, anthropic:… or none. By default the setting llm; "
-        "without a model, sentences of the documents themselves are taken.",
+        "The model: ollama:…, openai:…, anthropic:… or none. By default the setting llm. Without "
+        "a model, layers consist of sentences of the documents.",
     ),
 ]
-_RETRY = Annotated[bool, option("--retry-quarantined", "Try again what broke the model before.")]
+_RETRY = Annotated[bool, option("--retry-quarantined", "Try quarantined documents again.")]
 _REWRITE = Annotated[bool, option("--rewrite", "Replace stale layers that a person wrote.")]
 _WIDTH = 60
 """Characters of a signature that a remark shows; --json has all of it."""
@@ -63,13 +61,11 @@ def show(
         bool, option("--dataset-layer", "Show the dataset's own layers instead.")
     ] = False,
     dataset: DocumentDataset = None,
-    layer: Annotated[
-        LayerChoice | None, option("--layer -l", "L0 or L1. Without it: both.")
-    ] = None,
+    layer: Annotated[LayerChoice | None, option("--layer -l", "L0 or L1. By default both.")] = None,
 ) -> None:
     """Show the abstract and the overview of a document, a folder or a whole dataset."""
     if (name is None) is not dataset_layer:
-        raise ValidationError("name a document, or give --dataset-layer: one of the two")
+        raise ValidationError("give either a document or --dataset-layer")
     if layer is LayerChoice.DETAIL:
         raise ValidationError("L2 is the chunks: find them with `triptych search`")
     wanted = (LayerChoice.ABSTRACT, LayerChoice.OVERVIEW) if layer is None else (layer,)
@@ -121,23 +117,23 @@ def build(
         bool,
         option(
             "--dry-run -n",
-            "Show which layers are stale, why, and what making them costs; ask no model.",
+            "Show which layers are stale, why, and the cost of making them; call no model.",
         ),
     ] = False,
-    listed: Annotated[bool, option("--list", "With --dry-run: list every artifact.")] = False,
+    listed: Annotated[bool, option("--list", "With --dry-run: list every layer.")] = False,
 ) -> Exit:
-    """Make the layers that are missing or stale: documents, then folders, then the dataset.
+    """Generate missing and stale layers: of documents, then folders, then the dataset.
 
-    Each is stored as soon as it is made; what is cut off goes on with the next build. A document
-    that breaks the model is quarantined, and not tried again before it, the prompt or the model
-    changes. Calls and tokens of --dry-run are estimates: those of folders around a stale document
-    are counted apart, as they fall due only if the abstracts of their children change.
+    Each layer is stored at once; an interrupted build continues with the next one. A document for
+    which the model fails is quarantined, and not tried again until it, the prompt or the model
+    changes. --dry-run estimates calls and tokens. Those for folders of a stale document are counted
+    separately, because they are needed only if the abstracts in them change.
     """
     from triptych_adapters.wire.build_layers import LayerBuild
     from triptych_factory.locations import is_server
 
     if listed and not dry_run:
-        raise ValidationError("--list lists what --dry-run plans: give both")
+        raise ValidationError("--list lists the layers of --dry-run: give both")
     prices = prices_of(price_input, price_output)
     output = session.output
     chosen: dict[str, Any] = {"retry_quarantined": retry_quarantined, "rewrite": rewrite}
@@ -224,9 +220,9 @@ def _tell(session: Session, built: LayerBuild) -> Exit:
         output.warn(f"{failure.name or 'the dataset itself'}: {failure.error}")
     if report.least is not None:
         option = f"--{str(report.stopped).replace('_', '-')}"
-        output.warn(f"{option} is too small for any layer: the least that would do is {least}")
+        output.warn(f"{option} is too small for any layer: the minimum is {least}")
     elif report.stopped is not None:
-        output.warn(f"ended by {report.stopped}: build again to go on")
+        output.warn(f"ended by {report.stopped}: build again to continue")
     counts = {
         "made": report.made,
         "unchanged": report.unchanged,
@@ -251,10 +247,10 @@ def ledger(
     session: Session,
     dataset: Annotated[str, option("--dataset -d", "The dataset.")] = "default",
     quarantined: Annotated[
-        bool, option("--quarantined", "List what broke a model instead.")
+        bool, option("--quarantined", "List quarantined documents instead.")
     ] = False,
 ) -> None:
-    """Show what making a dataset's layers cost so far, by model."""
+    """Show the total cost of a dataset's layers by model."""
     from triptych.layers import LayerBuilder
     from triptych_factory.backends import check_local
 

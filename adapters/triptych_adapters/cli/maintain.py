@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 def rebuild(
     session: Session,
     dataset: DocumentDataset = None,
-    doc: Annotated[str, option("--doc NAME", "One document: its name, or its file.")] = "",
+    doc: Annotated[str, option("--doc NAME", "The name or file of one document.")] = "",
     everything: Annotated[bool, option("--all -a", "Every dataset.")] = False,
 ) -> Exit:
     """Bring chunks and vectors up to date with their documents and the settings.
 
-    What is fresh is left alone; unchanged text is not embedded again.
+    Fresh data is not changed; unchanged text is not embedded again.
     """
     if everything and doc:
         raise ValidationError("--doc names a document of one dataset: leave out --all")
@@ -72,12 +72,12 @@ def embed(
     session: Session,
     dataset: Annotated[str | None, option("--dataset -d", "The dataset. By default all.")] = None,
 ) -> Exit:
-    """Add the vectors that documents still lack.
+    """Make missing vectors of documents.
 
-    Documents are found by keyword as soon as they are put, and by meaning once they have vectors.
-    Stop this command whenever you like: each vector is kept, and the next run goes on from there.
-    A text that has a vector is not embedded again. With a sparse encoder in the settings, sparse
-    vectors are added too.
+    Keyword search finds documents as soon as they are stored, vector search once they have vectors.
+    You can stop this command at any time: vectors are stored as they are made, and the next run
+    continues. A text that has a vector is not embedded again. With a sparse encoder in the
+    settings, sparse vectors are made too.
     """
     output = session.output
     with session.service() as service, output.progress("embedding") as progress:
@@ -111,20 +111,18 @@ def _given_up(service: Service, scope: str) -> list[str]:
 )
 def tag(
     session: Session,
-    names: Annotated[
-        list[str] | None, argument("NAME", "The documents: their names, or their files.")
-    ] = None,
+    names: Annotated[list[str] | None, argument("NAME", "Names or files of the documents.")] = None,
     dataset: DocumentDataset = None,
     where: Where = None,
     given: Annotated[
         list[str] | None,
-        option("--set KEY=VALUE", "What to set: text, or a JSON object of typed values."),
+        option("--set KEY=VALUE", "Metadata to set: text, or a JSON object of typed values."),
     ] = None,
     unset: Annotated[list[str] | None, option("--unset KEY", "A key to remove.")] = None,
 ) -> Exit:
-    """Change the metadata of documents, and nothing else of them.
+    """Change the metadata of documents.
 
-    Keys that are not named stay. Nothing is embedded, unless a title or kind changes.
+    Other keys are kept. Nothing is embedded unless a title or kind changes.
     """
     changes: dict[str, Any] = metadata_of(given or [], "--set")
     for key in unset or []:
@@ -134,7 +132,7 @@ def tag(
     if not changes:
         raise ValidationError("nothing to change: give --set KEY=VALUE or --unset KEY")
     if not names and not where:
-        raise ValidationError("say which documents: give names, or --where")
+        raise ValidationError("no documents are named: give names or --where")
     output = session.output
     with session.service() as service:
         dataset, found, missing = find_documents(service, names or [], dataset)
@@ -165,7 +163,7 @@ def tag(
 def delete(
     session: Session,
     names: Annotated[
-        list[str] | None, argument("NAME", "Documents to delete: their names, or their files.")
+        list[str] | None, argument("NAME", "Names or files of the documents to delete.")
     ] = None,
     dataset: DocumentDataset = None,
     dataset_wide: Annotated[
@@ -173,13 +171,14 @@ def delete(
     ] = False,
     where: Where = None,
     purge: Annotated[
-        bool, option("--purge", "Erase also what the store's files still hold of it.")
+        bool, option("--purge", "Also erase its remains from the store's files.")
     ] = False,
     yes: Annotated[bool, option("--yes -y", "Do not ask.")] = False,
 ) -> Exit:
-    """Delete documents, or a whole dataset, with all that was derived from them.
+    """Delete documents, or a whole dataset, with all derived data.
 
-    A whole dataset, and what --where finds, is deleted only after a question, or with --yes.
+    A whole dataset, and documents that match --where, are deleted only after confirmation or with
+    --yes.
     """
     from triptych.contracts.rules import missing_dataset
     from triptych.records.serialization import to_json
@@ -188,11 +187,11 @@ def delete(
     if where:
         if names or dataset_wide or purge:
             raise ValidationError(
-                "--where says what to delete: leave out names, --dataset-wide and --purge"
+                "--where selects what to delete: leave out names, --dataset-wide and --purge"
             )
         return _delete_found(session, dataset or "default", where, yes=yes)
     if bool(names) is dataset_wide:
-        raise ValidationError("name documents, or give --dataset-wide: one of the two")
+        raise ValidationError("give either names of documents or --dataset-wide")
     output = session.output
     with session.service() as service:
         if dataset_wide:
@@ -271,9 +270,7 @@ def _delete_found(session: Session, dataset: str, where: list[str], *, yes: bool
 
 def _confirmed(question: str) -> bool:
     if not sys.stdin.isatty():
-        raise ValidationError(
-            "deleting that much asks first, and nobody is here to answer: add --yes"
-        )
+        raise ValidationError("this delete needs confirmation, and there is no terminal: add --yes")
     return typer.confirm(question, err=True)
 
 
@@ -291,31 +288,31 @@ _NAMED = 5
 def work(
     session: Session,
     datasets: Annotated[
-        list[str] | None, option("--dataset -d", "Repeat it for several. By default all.")
+        list[str] | None, option("--dataset -d", "The dataset. Repeatable. By default all.")
     ] = None,
     once: Annotated[
-        bool, option("--once", "End when nothing is left, instead of waiting.")
+        bool, option("--once", "End when all work is done, instead of waiting for more.")
     ] = False,
     poll: Annotated[
-        float, option("--poll SECONDS", "Look for work this often. PostgreSQL reports it.")
+        float, option("--poll SECONDS", "Check for work this often; not needed with PostgreSQL.")
     ] = 1.0,
     lease: Annotated[
         float,
         option(
             "--lease SECONDS",
-            "Others take over the share of a worker that was killed after this long.",
+            "Others take over the work of a killed worker after this time.",
         ),
     ] = 10.0,
 ) -> Exit:
-    """Chunk and embed what waits for it, beside any number of other workers.
+    """Chunk and embed pending documents, together with any number of other workers.
 
-    Run it in as many processes as you like, on every machine that reaches the store, with the same
-    settings. Each takes some documents at a time that are stale or lack vectors, and no two take
-    the same. What a killed worker had, others take over. A document that fails is tried again
-    later, and does not delay the others.
+    Run it in any number of processes, on every machine that reaches the store, with the same
+    settings. Each worker takes some documents at a time that are stale or lack vectors; no document
+    is taken twice. Others take over the documents of a killed worker. A document that fails is
+    tried again later, and does not delay the others.
 
-    Each share prints a line: its dataset, the documents, the embedded chunks, the seconds. With
-    --json each is an object on one line, and the last one has the sums.
+    For each group of documents it prints a line: the dataset, documents, embedded chunks and
+    seconds. With --json each is an object on one line, and the last one has the sums.
     """
     from triptych.workers import Worker
     from triptych_factory.backends import check_local

@@ -1,4 +1,4 @@
-"""Documents by what a person types, and the files on disk that they came from."""
+"""Resolving typed names to documents, and documents to files on disk."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def find_document(service: Service, text: str, dataset: str | None) -> NamedDocu
         if len(found) > 1:
             may_be = " or ".join(repr("/".join(each)) for each in found)
             raise ValidationError(
-                f"{typed!r} names several documents: say which, as dataset and name: {may_be}"
+                f"{typed!r} names several documents: give dataset and name: {may_be}"
             )
         for dataset_id, name in found:
             return NamedDocument(dataset_id=dataset_id, name=name, first=first, last=last)

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what their values stand for.
+"""Options that several commands share, and converting their values.
 
 Those of what searches make a query; others are conditions, metadata, moments and lists.
 """
@@ -110,7 +110,7 @@ def expiry_of(expires: str | None, ttl: str | None) -> datetime | Literal["never
         ValidationError: both are given, one cannot be read, or the moment has passed.
     """
     if expires is not None and ttl is not None:
-        raise ValidationError("--expires and --ttl say the same: give one of them")
+        raise ValidationError("--expires and --ttl both set the expiry: give one of them")
     now = datetime.now(UTC)
     if ttl is not None:
         found = _TTL.fullmatch(ttl)
@@ -120,7 +120,7 @@ def expiry_of(expires: str | None, ttl: str | None) -> datetime | Literal["never
             moment = now + timedelta(**{_UNITS[found[2]]: float(found[1])})
         except (ValueError, OverflowError):
             raise ValidationError(
-                f"--ttl {ttl!r} is no length of time: write 30d, 12h, 90m, 45s or 2w"
+                f"--ttl {ttl!r} is not a duration: write 30d, 12h, 90m, 45s or 2w"
             ) from None
     elif expires is None or expires == "never":
         return "never" if expires else None
@@ -129,7 +129,7 @@ def expiry_of(expires: str | None, ttl: str | None) -> datetime | Literal["never
             moment = datetime.fromisoformat(expires)
         except ValueError:
             raise ValidationError(
-                f"--expires {expires!r} is no moment in ISO 8601: write 2026-12-31, "
+                f"--expires {expires!r} is not a time in ISO 8601: write 2026-12-31, "
                 "2026-12-31T18:00Z or never"
             ) from None
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
@@ -179,12 +179,12 @@ class LayerChoice(StrEnum):
 QueryArgument = Annotated[list[str], argument("QUERY", "A question, or some words.")]
 OptionalQuery = Annotated[
     list[str] | None,
-    argument("QUERY", "A question, or some words. Without any, --where lists what passes it."),
+    argument("QUERY", "A question, or some words. Without QUERY, --where lists all matches."),
 ]
 Dataset = Annotated[str | None, option("--dataset -d", "Search this dataset only.")]
 DocumentDataset = Annotated[
     str | None,
-    option("--dataset -d", "The dataset of the documents; without any by default 'default'."),
+    option("--dataset -d", "The dataset of the documents. By default 'default'."),
 ]
 ModeOption = Annotated[
     ModeChoice | None,
@@ -196,16 +196,16 @@ Where = Annotated[
     list[str] | None,
     option(
         "--where -w KEY=VALUE",
-        "Only documents with this metadata; doc_name, doc_prefix and heading work too. Repeat "
-        'a key to allow several values. Or conditions as JSON: \'{"year": {"$gte": 2024}}\'.',
+        "Only documents with this metadata, or by doc_name, doc_prefix or heading. Repeat a key "
+        'to allow several values. Or a condition in JSON: \'{"year": {"$gte": 2024}}\'.',
     ),
 ]
 PipelineOption = Annotated[
     str | None,
     option(
         "--pipeline NAME",
-        "Search as this pipeline of triptych.toml does; other options take the place of its "
-        "own. `triptych list --pipelines` lists them.",
+        "Use this pipeline of triptych.toml; other options override its options. `triptych list "
+        "--pipelines` lists them.",
     ),
 ]
 AnswerModel = Annotated[
@@ -219,12 +219,16 @@ AsOf = Annotated[
     str | None,
     option(
         "--as-of MOMENT",
-        "Search what was stored at a moment, such as 2026-11-01 or 2026-11-01T12:00+01:00, in "
-        "UTC unless it says; or a version number. Slower.",
+        "Search the store as of a time, such as 2026-11-01 or 2026-11-01T12:00+01:00 (by default "
+        "in UTC), or as of a version number. Slower.",
     ),
 ]
-PriceInput = Annotated[float | None, option("--price-input PRICE", "Of a million tokens in.")]
-PriceOutput = Annotated[float | None, option("--price-output PRICE", "Of a million tokens out.")]
+PriceInput = Annotated[
+    float | None, option("--price-input PRICE", "Price of a million input tokens.")
+]
+PriceOutput = Annotated[
+    float | None, option("--price-output PRICE", "Price of a million output tokens.")
+]
 FreshOnly = Annotated[bool, option("--fresh-only", "Leave out stale hits.")]
 
 

@@ -1,4 +1,4 @@
-"""What the command prints: results on stdout, everything else on stderr.
+"""The output of the command: results on stdout, everything else on stderr.
 
 On a terminal results are tables; piped, they are tab-separated lines. With ``--json`` stdout
 holds one JSON object and nothing else.

@@ -35,7 +35,7 @@ def put(
         list[Path],
         argument("PATH", "Files, directories, or - for standard input.", allow_dash=True),
     ],
-    dataset: Annotated[str, option("--dataset -d", "The dataset to put into.")] = "default",
+    dataset: Annotated[str, option("--dataset -d", "The dataset to store in.")] = "default",
     name: Annotated[str | None, option("--name", "The name of a single document.")] = None,
     metadata: Annotated[
         list[str] | None,
@@ -48,32 +48,35 @@ def put(
         int | None,
         option(
             "--if-version N",
-            "Put a single document only over this version (0: only if there is none).",
+            "Store a single document only if its version is N (0: only if it does not exist).",
         ),
     ] = None,
     expires: Annotated[
         str | None,
         option(
             "--expires TIME",
-            "From this moment on nothing finds it: ISO 8601, in UTC unless it says; or never.",
+            "When the document expires: ISO 8601, by default in UTC; or never.",
         ),
     ] = None,
     ttl: Annotated[
-        str | None, option("--ttl 30d", "The same, from now on: s, m, h, d or w.")
+        str | None, option("--ttl 30d", "When it expires, from now: s, m, h, d or w.")
     ] = None,
     all_folders: AllFolders = False,
     later: Annotated[
         bool,
-        option("--later", "Do not wait for vectors: `triptych embed` adds them. Keywords work."),
+        option(
+            "--later",
+            "Make no vectors now: `triptych embed` makes them. Keyword search works at once.",
+        ),
     ] = False,
 ) -> Exit:
     """Put files into a dataset: add new documents, update changed ones.
 
-    From a directory it takes the files of every format that has a parser (Markdown, text, HTML,
-    source code, notebooks, tables, PDF, office files, …) at any depth, each named by its path from
-    there, as sync does. Hidden, binary and ignored files (.gitignore, .triptychignore) are
-    skipped, and so are folders of installed or generated files, such as node_modules or a virtual
-    environment. A file that you name yourself is always tried. Unchanged documents cost nothing.
+    From a directory it reads the files of every format with a parser (Markdown, text, HTML, source
+    code, notebooks, tables, PDF, office files, …) at any depth. Their names are paths relative to
+    the directory. Hidden, binary and ignored files (.gitignore, .triptychignore) are skipped, and
+    so are folders of installed or generated files, such as node_modules or a virtual environment.
+    Files that you name explicitly are always read. Unchanged documents cost nothing.
     """
     from triptych.parsing.registry import not_text
     from triptych.sync import FileSet, SyncOptions
@@ -84,7 +87,7 @@ def put(
     expires_at = expiry_of(expires, ttl)
     from_stdin = paths == [Path("-")]
     if Path("-") in paths and not from_stdin:
-        raise ValidationError("- is standard input: put it by itself")
+        raise ValidationError("- is standard input: give no other files with it")
     if from_stdin and name is None:
         raise ValidationError("a document from standard input needs --name")
     if name is not None and len(paths) != 1:
@@ -143,7 +146,7 @@ def _tell(session: Session, dataset: str, report: PutReport, files: FileSet) -> 
     if seen:
         some = ", ".join(f"{each.name} ({each.reason})" for each in seen[:_SHOWN])
         more = f" and {len(seen) - _SHOWN} more" if len(seen) > _SHOWN else ""
-        output.note(f"skipped {some}{more}; name a file to put it anyway")
+        output.note(f"skipped {some}{more}; name a file to store it anyway")
     output.show(
         {"dataset_id": dataset},
         report,

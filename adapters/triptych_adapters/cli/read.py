@@ -35,18 +35,18 @@ def get(
     names: Annotated[list[str], argument("NAME", "Documents: NAME, NAME:LINE, NAME:FIRST-LAST.")],
     dataset: Annotated[str | None, option("--dataset -d", "Look in this dataset only.")] = None,
     version: Annotated[
-        int | None, option("--version N", "An old version, as `triptych history` lists.", min=1)
+        int | None, option("--version N", "An old version, as listed by `triptych history`.", min=1)
     ] = None,
     info: Annotated[
-        bool, option("--info", "Print what is known about it, not its content.")
+        bool, option("--info", "Print information about the document instead of its content.")
     ] = False,
 ) -> None:
-    """Print the text of documents: what was put, unchanged.
+    """Print the exact stored text of documents.
 
-    NAME:50 prints line 50, NAME:50-89 forty lines, NAME:50- all from there. The file of a synced
-    folder names its document too, and so does DATASET/NAME. Of a file that was converted (PDF,
-    office, HTML, reStructuredText, tables, notebooks, other encodings than UTF-8) the text that was
-    made from it is printed, and a remark says so.
+    NAME:50 prints line 50, NAME:50-89 forty lines, NAME:50- all from line 50. NAME can also be the
+    file of a synced folder, or DATASET/NAME. For a file that was converted (PDF, office, HTML,
+    reStructuredText, tables, notebooks, other encodings than UTF-8) it prints the extracted text
+    with a note.
     """
     settings = session.settings().without_llm()
     found = []
@@ -65,7 +65,8 @@ def get(
     for at, ((named, document, path), part) in enumerate(zip(found, parts, strict=True)):
         if not info and _is_converted(document):
             output.note(
-                f"{named.name} is the text that was made from the file by {document.parser_sig}, "
+                f"{named.name} is the text that was extracted from the file by "
+                f"{document.parser_sig}, "
                 "not its bytes"
             )
         if len(found) > 1 and not info:
@@ -95,7 +96,7 @@ def _part(document: SourceDocument, first: int | None, last: int | None) -> str:
         return document.content
     lines = [found.span() for found in _LINE.finditer(document.content)] or [(0, 0)]
     if last is not None and last < first:
-        raise ValidationError(f"no lines are asked for: {last} is before {first}")
+        raise ValidationError(f"there are no such lines: {last} is before {first}")
     numbers = _numbers(document, lines)
     there = max(high for _, high in numbers)
     if not 1 <= first <= there:
@@ -171,18 +172,18 @@ def list_(
     ] = None,
     datasets: Annotated[bool, option("--datasets", "List the datasets instead.")] = False,
     folders: Annotated[
-        bool, option("--folders", "List the folders that `triptych add` has instead.")
+        bool, option("--folders", "List the folders of `triptych add` instead.")
     ] = False,
     pipelines: Annotated[
         bool,
         option(
             "--pipelines",
-            "List the pipelines of triptych.toml instead, and check each: the exit code is 1 "
-            "where one cannot be used.",
+            "List the pipelines of triptych.toml instead, and check each; the exit code is 1 if "
+            "one cannot be used.",
         ),
     ] = False,
-    count: Annotated[bool, option("--count", "Print how many documents there are.")] = False,
-    prefix: Annotated[str, option("--prefix", "Only names that begin with this.")] = "",
+    count: Annotated[bool, option("--count", "Print the number of documents.")] = False,
+    prefix: Annotated[str, option("--prefix", "Only names that start with this.")] = "",
     after: Annotated[str, option("--after", "Only names after this one.")] = "",
     limit: Annotated[int | None, option("--limit", "Maximum number of documents.", min=1)] = None,
     where: Where = None,
@@ -206,7 +207,9 @@ def list_(
     if len(wanted) > 1:
         raise ValidationError(f"{' and '.join(wanted)} list different things: give one of them")
     if count and (prefix or after or limit is not None):
-        raise ValidationError("--count counts what --where finds: leave out the other conditions")
+        raise ValidationError(
+            "--count counts the matches of --where: leave out the other conditions"
+        )
     if folders:
         from triptych_adapters.cli.roots import list_folders
 

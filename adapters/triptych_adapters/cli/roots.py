@@ -49,18 +49,18 @@ def sync(
     session: Session,
     folders: Folders,
     dry_run: Annotated[
-        bool, option("--dry-run -n", "Show what would be done, and what it would cost.")
+        bool, option("--dry-run -n", "Show what the sync would do and cost; write nothing.")
     ] = False,
 ) -> Exit:
     """Mirror folders into a dataset: add, update, rename and delete documents to match the files.
 
-    Without a folder, all that the store remembers are synced (see add). Reads files of every
-    format that has a parser, at any depth, in any common encoding. Each document is named by its
-    path from the folder. Hidden, binary and ignored files (.gitignore, .triptychignore) are
-    skipped, and so are folders of installed or generated files, such as node_modules or a
-    virtual environment. Unchanged files cost nothing. Documents that did not come from these
-    folders are neither deleted nor replaced. A file that fails is listed, and tried again next
-    time. If more than half of a folder's documents would be deleted, none is without --yes.
+    By default it syncs all remembered folders (see `triptych add`). It reads files of every format
+    with a parser, at any depth, in any common encoding. A document's name is its path relative to
+    the folder. Hidden, binary and ignored files (.gitignore, .triptychignore) are skipped, and so
+    are folders of installed or generated files, such as node_modules or a virtual environment.
+    Unchanged files cost nothing. Documents from elsewhere are neither deleted nor replaced. A file
+    that fails is listed, and tried again by the next sync. If more than half of a folder's
+    documents would be deleted, none is deleted without --yes.
     """
     folders.check()
     with folders.opened(session, dry=dry_run) as syncing:
@@ -82,7 +82,7 @@ def run(session: Session, syncing: Syncing, *, dry: bool = False) -> Exit:
     _tell(session, directory, report)
     for old, new in syncing.moves(report.failed):
         session.output.warn(
-            f"{old} is not there any more: if it is {new} now, `triptych add "
+            f"{old} does not exist any more: if it is {new} now, `triptych add "
             f"{shlex.quote(str(new))} --moved-from {shlex.quote(str(old))}` keeps its documents"
         )
     if report.held:
@@ -139,7 +139,7 @@ def _tell_skipped(session: Session, skipped: tuple[Skipped, ...]) -> None:
     reasons = Counter(each.reason for each in skipped if each.reason not in not_told)
     if reasons:
         some = ", ".join(f"{count} ({reason})" for reason, count in reasons.most_common(5))
-        session.output.note(f"skipped {some}; --json names them, --include takes others")
+        session.output.note(f"skipped {some}; --json names them, --include includes others")
 
 
 @command("triptych init", "triptych init ~/notes && cd ~/notes")
@@ -147,10 +147,10 @@ def init(
     session: Session,
     folder: Annotated[Path, argument("FOLDER", "The folder.", show_default=False)] = Path(),
 ) -> None:
-    """Make a store for a folder: every command in it, or below it, then uses that store.
+    """Create a store for a folder; commands in or below the folder then use it.
 
-    The store lies in FOLDER/.triptych, which Git ignores. Without init, commands use your own
-    store, wherever you are. A store that is there already is left as it is.
+    The store is in FOLDER/.triptych, which Git ignores. Without init, commands use your user's
+    store in any folder. An existing store is not changed.
     """
     from triptych_factory import Settings, wire
     from triptych_factory.locations import (
@@ -194,19 +194,20 @@ def add(
         Path | None,
         option(
             "--moved-from PATH",
-            "Where the folder was when it was added; its documents stay its own.",
+            "The folder's old path; it keeps its documents.",
         ),
     ] = None,
 ) -> Exit:
-    """Remember folders with their options, and sync them: then `triptych sync` needs no folder.
+    """Remember folders with their options and sync them, so that `triptych sync` needs no folder.
 
-    The store keeps them, not this machine: a folder beside the store is remembered by its path
-    from there, and moves along with it; any other by its absolute path. Names of documents are
-    paths below the first folder of a dataset; those of further ones begin with the folder's name,
-    unless --prefix says otherwise. Adding a folder again changes the options that are named then.
+    The folders are remembered in the store. A folder next to the store, or below that place, is
+    remembered by its relative path, so that both can be moved together; any other by its absolute
+    path. A document's name is its path below the first folder of the dataset; names from further
+    folders start with the folder's name, unless you give --prefix. Adding a folder again changes
+    only the options that you give.
     """
     if moved_from is not None and len(folders.paths) != 1:
-        raise ValidationError("--moved-from is the old place of one folder: name one")
+        raise ValidationError("--moved-from is the old path of one folder: name one folder")
     folders.check()
     with folders.opened(session, add=True, moved_from=moved_from) as syncing:
         assert syncing.remembered is not None
@@ -276,16 +277,14 @@ def _fields(service: Service, each: RememberedRoot) -> dict[str, Any]:
 def remove(
     session: Session,
     paths: Annotated[list[Path], argument("PATH", "Folders.")],
-    dataset: Annotated[
-        str | None, option("--dataset -d", "The dataset they are remembered for.")
-    ] = None,
+    dataset: Annotated[str | None, option("--dataset -d", "The dataset of the folders.")] = None,
     delete: Annotated[
-        bool | None, option("--delete/--keep", "What becomes of its documents.")
+        bool | None, option("--delete/--keep", "Whether to delete or keep the documents.")
     ] = None,
 ) -> Exit:
-    """Forget folders, and keep or delete their documents; the files are left alone.
+    """Forget folders, and keep or delete their documents; files are not changed.
 
-    On a terminal it asks what becomes of the documents; a script says --keep or --delete.
+    On a terminal it asks whether to keep the documents; scripts must give --keep or --delete.
     """
     from triptych.sync import delete_documents_of, documents_of
     from triptych_factory.backends import check_local
@@ -323,7 +322,7 @@ def remove(
 def _asked(each: RememberedRoot, count: int) -> bool:
     if not sys.stdin.isatty():
         raise ValidationError(
-            f"say what becomes of the documents of {str(each.root.path)!r}: --keep or --delete"
+            f"keep or delete the documents of {str(each.root.path)!r}? Give --keep or --delete"
         )
     plural = "its document" if count == 1 else f"its {count} documents"
     return typer.confirm(f"Delete {plural} too?", err=True)

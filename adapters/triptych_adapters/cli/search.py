@@ -1,4 +1,4 @@
-"""``triptych search``, and how ``--explain`` says why a hit has its rank."""
+"""``triptych search``, and the explanation of ranks with ``--explain``."""
 
 from __future__ import annotations
 
@@ -162,28 +162,29 @@ def search(
     threshold: Annotated[float | None, option("--threshold SCORE", "Minimum fused score.")] = None,
     where: Where = None,
     per_document: Annotated[
-        int | None, option("--per-document", "The most hits of one document: its best.", min=1)
+        int | None, option("--per-document", "Maximum number of hits of one document.", min=1)
     ] = None,
     offset: Annotated[
-        int, option("--offset", "Skip so many of the best: the pages before.", min=0)
+        int, option("--offset", "Number of hits to skip, for further pages.", min=0)
     ] = 0,
     fresh_only: FreshOnly = False,
     as_of: AsOf = None,
     files: Annotated[
-        bool, option("--files", "Print the files only, or names of documents.")
+        bool, option("--files", "Print only the files, or the names of documents.")
     ] = False,
     open_first: Annotated[
         bool, option("--open", "Open the best hit in $VISUAL, $EDITOR or a viewer.")
     ] = False,
     verbose: Annotated[
-        bool, option("--verbose -v", "Show five lines of each hit, not as many as fit the screen.")
+        bool,
+        option("--verbose -v", "Show five lines of each hit, even if they do not fit the screen."),
     ] = False,
     explain: Annotated[
         bool, option("--explain", "Show how the query was read, and all scores.")
     ] = False,
     why: Annotated[
         str | None,
-        option("--why NAME", "Show where one document stands, and why it is not shown."),
+        option("--why NAME", "Show the rank of one document, or why it is not found."),
     ] = None,
     no_syntax: Annotated[
         bool,
@@ -191,27 +192,27 @@ def search(
     ] = False,
     ranker: Annotated[
         RankerChoice | None,
-        option("--ranker", "How to fuse the lanes. By default the setting, z-score."),
+        option("--ranker", "How to fuse the lanes. By default the setting ranker, else z-score."),
     ] = None,
     reranker: Annotated[
         str | None,
         option(
             "--reranker NAME",
-            "A model that orders the best hits: voyage:rerank-2.5, onnx:FOLDER, llm.",
+            "A model that reorders the best hits: voyage:rerank-2.5, onnx:FOLDER, llm.",
         ),
     ] = None,
     pipeline: PipelineOption = None,
 ) -> None:
-    """Find the chunks, layers or documents that answer best.
+    """Find the best chunks, layers or documents for a query.
 
-    Searches all datasets unless one is named. Each hit shows its file and the line that matches
-    best, its section, its rank (#1 is the best), and whether it is stale. A line marks where hits
-    begin that hold no word of the query. A search without hits is no failure: the exit code is 0.
-    A query that begins with a minus and one letter, such as -x or -k3, goes after --.
+    Searches all datasets unless you name one. Each hit has its file and best matching line, its
+    section, its rank (#1 is the best), and whether it is stale. A line separates the hits that
+    contain no word of the query. Without hits the exit code is still 0. Write -- before a query
+    that starts with a minus and one letter, such as -x or -k3.
     """
     if why is not None and (documents or open_first or files or explain):
         raise ValidationError(
-            "--why explains one document's place among passages or layers: leave out --documents, "
+            "--why explains one document's rank among passages or layers: leave out --documents, "
             "--explain, --files and --open"
         )
     settings = session.settings(ranker=None if ranker is None else str(ranker), reranker=reranker)
@@ -336,7 +337,7 @@ def _print_files(output: Output, views: Sequence[HitView]) -> None:
         name = view.hit.doc_name if view.path is None else shown_path(view.path)
         # Whoever put the document chose its name: it must not be read as that of a file elsewhere.
         if view.path is None and (name.startswith("/") or ".." in name.split("/")):
-            output.warn(f"{name!r} is left out: a document has that name, and no file")
+            output.warn(f"{name!r} is left out: a document has that name, but no file")
         else:
             printed.append(f"{name}\n")
     output.write("".join(dict.fromkeys(printed)))
@@ -346,8 +347,7 @@ def _open(view: HitView) -> None:
     hit = view.hit
     if view.path is None:
         raise NotAvailableError(
-            f"{hit.doc_name!r} did not come from a file that is still there: "
-            f"`triptych get {hit.doc_name}` prints it"
+            f"{hit.doc_name!r} has no existing source file: `triptych get {hit.doc_name}` prints it"
         )
     open_in_editor(view.path, view.line)
 

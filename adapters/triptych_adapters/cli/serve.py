@@ -25,40 +25,52 @@ if TYPE_CHECKING:
 def serve(
     session: Session,
     host: Annotated[
-        str, option("--host", "The address to listen on. Without keys it must be of this machine.")
+        str, option("--host", "The address to listen on. Without keys only loopback.")
     ] = "127.0.0.1",
-    port: Annotated[int, option("--port -p", "0: any.", min=0, max=65535)] = 8400,
+    port: Annotated[
+        int, option("--port -p", "The port to listen on; 0: any free port.", min=0, max=65535)
+    ] = 8400,
     workers: Annotated[
         int | None,
-        option("--workers -w", "Processes; by default what cores and memory carry.", min=1, max=64),
+        option(
+            "--workers -w",
+            "Number of processes. By default it depends on cores and memory.",
+            min=1,
+            max=64,
+        ),
     ] = None,
-    write: Annotated[bool, option("--write", "Serve what writes and destroys, too.")] = False,
+    write: Annotated[
+        bool, option("--write", "Also serve operations that write and delete.")
+    ] = False,
     allow_host: Annotated[
-        list[str] | None, option("--allow-host HOST", "A further Host to answer to.")
+        list[str] | None, option("--allow-host HOST", "A further host name of this server.")
     ] = None,
     allow_origin: Annotated[
         list[str] | None,
-        option("--allow-origin ORIGIN", "A web page that may ask, such as https://app.example."),
+        option(
+            "--allow-origin ORIGIN",
+            "An origin whose web pages may send requests, such as https://app.example.",
+        ),
     ] = None,
-    timeout: Annotated[float, option("--timeout SECONDS", "The limit of one request.")] = 120.0,
-    max_body: Annotated[int, option("--max-body BYTES", "The limit of a request's body.")] = 1
+    timeout: Annotated[float, option("--timeout SECONDS", "The time limit of a request.")] = 120.0,
+    max_body: Annotated[int, option("--max-body BYTES", "The size limit of a request's body.")] = 1
     << 20,
     key_share: Annotated[
         float, option("--key-share PART", "The most of the server that one key may have; 1: all.")
     ] = 0.5,
     metrics: Annotated[bool, option("--metrics", "Serve /metrics for Prometheus.")] = False,
     otel: Annotated[
-        bool, option("--otel", "Give spans and metrics to the OpenTelemetry SDK this is run with.")
+        bool, option("--otel", "Send spans and metrics to the OpenTelemetry SDK of this process.")
     ] = False,
     dataset: Annotated[
-        str, option("--dataset -d", "What the routes serve that name none.")
+        str, option("--dataset -d", "The dataset of routes that do not name one.")
     ] = "default",
 ) -> None:
     """Serve the knowledge base over HTTP until Ctrl-C.
 
-    The URL is on stdout; requests are logged on stderr, a JSON object each. Only reading is served,
-    unless --write is given. Without keys only this machine is answered. Ctrl-C and SIGTERM let
-    requests end that are under way.
+    The URL is printed on stdout; each request is logged on stderr as a JSON object. The server is
+    read-only unless --write is given. Without keys only this machine has access. Ctrl-C and SIGTERM
+    let running requests finish.
     """
     from importlib.util import find_spec
 
@@ -118,47 +130,52 @@ class AgentChoice(StrEnum):
 def mcp(
     session: Session,
     dataset: Annotated[str | None, option("--dataset -d", "Show this dataset only.")] = None,
-    write: Annotated[bool, option("--write", "Let the model put documents, too.")] = False,
+    write: Annotated[bool, option("--write", "Allow the model to store documents.")] = False,
     http: Annotated[
         bool, option("--http", "Serve streamable HTTP instead of stdin and stdout.")
     ] = False,
     host: Annotated[
-        str, option("--host", "Where to listen. Without keys loopback only.")
+        str, option("--host", "The address to listen on. Without keys only loopback.")
     ] = "127.0.0.1",
     port: Annotated[
-        int, option("--port", "Where to listen; 0: any free port.", min=0, max=65535)
+        int, option("--port", "The port to listen on; 0: any free port.", min=0, max=65535)
     ] = 8765,
     workers: Annotated[
         int,
-        option("--workers", "Processes; several keep no sessions, with --http.", min=1, max=64),
+        option(
+            "--workers", "Number of processes with --http. Several keep no sessions.", min=1, max=64
+        ),
     ] = 1,
     allow_host: Annotated[
         list[str] | None,
-        option("--allow-host NAME", "A name that clients call this server by, beside localhost."),
+        option("--allow-host NAME", "A further host name of this server, besides localhost."),
     ] = None,
     allow_origin: Annotated[
         list[str] | None,
         option(
-            "--allow-origin ORIGIN", "An origin, such as https://example.com, whose pages may ask."
+            "--allow-origin ORIGIN",
+            "An origin whose web pages may send requests, such as https://example.com.",
         ),
     ] = None,
-    max_tokens: Annotated[int, option("--max-tokens", "The limit of an answer.", min=256)] = 4000,
-    timeout: Annotated[float, option("--timeout SECONDS", "The limit of a call.")] = 120.0,
+    max_tokens: Annotated[
+        int, option("--max-tokens", "Maximum number of tokens of a response.", min=256)
+    ] = 4000,
+    timeout: Annotated[float, option("--timeout SECONDS", "The time limit of a call.")] = 120.0,
     key_share: Annotated[
         float, option("--key-share PART", "The most of the server that one key may have; 1: all.")
     ] = 0.5,
     print_config: Annotated[
-        bool, option("--print-config", "Print what a coding agent takes as configuration.")
+        bool, option("--print-config", "Print the configuration for a coding agent.")
     ] = False,
     agent: Annotated[
-        AgentChoice, option("--agent", "The agent that --print-config is for.")
+        AgentChoice, option("--agent", "The agent for --print-config.")
     ] = AgentChoice.CLAUDE,
 ) -> None:
-    """Serve the knowledge base to agents, by the Model Context Protocol.
+    """Serve the knowledge base to agents over the Model Context Protocol.
 
-    Tools search, read and list; documents, their versions and layers are resources. It is
-    read-only unless --write is given. An agent starts this command itself: --print-config prints
-    what goes into the agent's configuration, with the store and the options given.
+    Tools search, read and list; documents, their versions and layers are resources. It is read-only
+    unless --write is given. An agent starts this command itself: --print-config prints the
+    configuration for the agent, with the given store and options.
     """
     settings = session.settings().without_llm()
     if print_config:

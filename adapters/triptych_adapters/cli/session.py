@@ -1,4 +1,4 @@
-"""One run of a command: its options and opened Service, and how it ends."""
+"""One run of a command: its options, its Service and its exit code."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from triptych_factory import Settings
 
 MEANINGS = {
-    Exit.OK: "done; a search without hits is done, too",
-    Exit.FAILED: "declined at a prompt, refused by a key, or an unforeseen failure",
+    Exit.OK: "done, including a search without hits",
+    Exit.FAILED: "declined at a prompt, not allowed by the key, or an unexpected failure",
     Exit.USAGE: "the command line, a setting or a file name is invalid",
     Exit.NOT_FOUND: "no such store, dataset, document or layer",
-    Exit.CONFLICT: "the document has changed since (--if-version)",
+    Exit.CONFLICT: "the document has another version (--if-version)",
     Exit.STORE: "the store is locked, damaged, or of another version",
-    Exit.MODEL: "a model failed, or differs from the dataset's",
-    Exit.NOT_AVAILABLE: "this installation or store cannot do that",
+    Exit.MODEL: "a model failed, or is not the dataset's model",
+    Exit.NOT_AVAILABLE: "this installation or store does not support it",
     Exit.PARTIAL: "some documents failed and are listed; the others are done",
-    Exit.INTERRUPTED: "interrupted (Ctrl-C); what was committed stays",
-    Exit.BROKEN_PIPE: "the reader of the output went away",
+    Exit.INTERRUPTED: "interrupted (Ctrl-C); committed work remains",
+    Exit.BROKEN_PIPE: "the output was closed (broken pipe)",
 }
 
 
@@ -95,7 +95,7 @@ def until_stopped(output: Output, grace: float) -> Iterator[Callable[[Callable[[
             close()
 
     def give_up() -> None:
-        output.note("stopped while a model was being asked; its texts are embedded next time")
+        output.note("stopped during a call of the model; its texts are embedded next time")
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         os._exit(Exit.OK)

@@ -1,4 +1,4 @@
-"""``triptych status`` and ``triptych doctor``: what is there, and what is wrong with it."""
+"""``triptych status`` and ``triptych doctor``."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _COLUMNS = {
 
 @command("triptych status", "triptych status --json | jq '.problems'")
 def status(session: Session) -> Exit:
-    """Show the store, every setting with its source, the datasets, and what is wrong.
+    """Show the store, every setting with its source, the datasets, and problems.
 
-    Store, search index and embedder are tried; one that fails ends this with its exit code.
+    It tests the store, the search index and the embedder; if one fails, the exit code says so.
     """
     from triptych_factory import wire
 
@@ -210,19 +210,19 @@ def _ended(health: Health) -> Exit:
 def doctor(
     session: Session,
     dataset: Annotated[
-        str | None, option("--dataset -d", "The one dataset to look at, beside the store itself.")
+        str | None, option("--dataset -d", "Check only this dataset, and the store itself.")
     ] = None,
     repair: Annotated[
-        bool, option("--repair", "Repair what can be made again from the documents.")
+        bool, option("--repair", "Repair data that can be derived again from the documents.")
     ] = False,
 ) -> Exit:
-    """Check everything that is stored, and say what is wrong and why it matters.
+    """Check all stored data, and report what is wrong and why it matters.
 
-    Documents and their old versions against their checksums, chunks against documents, vectors,
-    layers, what has lost its owner, the database, the search index, what syncs remember, the
-    model's files: all are read, which takes a while; `status` is the quick look. A repair drops
-    what is derived and wrong, and makes it again; it never removes or alters a document. Of
-    pipelines over tables of your own the columns and indexes are checked.
+    Reads everything: documents and old versions (against their checksums), chunks, vectors, layers,
+    data without an owner, the database, the search index, records of syncs, and the model's files.
+    This takes a while; `triptych status` is the quick check. A repair deletes wrong derived data
+    and derives it again; it never deletes or changes a document. For pipelines over existing tables
+    it checks columns and indexes.
     """
     from triptych_factory.syncing import examined_syncs
     from triptych_factory.tables import examined_tables

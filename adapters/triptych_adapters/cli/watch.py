@@ -1,4 +1,4 @@
-"""``triptych watch`` and ``follow``: a dataset kept as its source is, until interrupted."""
+"""``triptych watch`` and ``follow``: mirroring a source until interrupted."""
 
 from __future__ import annotations
 
@@ -41,22 +41,22 @@ def watch(
         float | None,
         option(
             "--poll SECONDS",
-            "Look for changes this often, for disks that report none, such as network disks.",
+            "Check for changes this often, for disks that do not report them, such as network "
+            "disks.",
         ),
     ] = None,
     debounce: Annotated[
-        float, option("--debounce SECONDS", "Sync when nothing has changed for this long.")
+        float, option("--debounce SECONDS", "Sync after this long without a further change.")
     ] = 0.5,
 ) -> Exit:
-    """Sync folders now and at each change, until interrupted; see sync for which files are read.
+    """Sync folders now and after each change, until interrupted. It reads the same files as sync.
 
-    Without a folder, all that the store remembers are watched. Where more than half of a
-    folder's documents would be deleted, that waits until the files are back, or until
-    `triptych sync --yes` confirms it.
+    By default it watches all remembered folders. If more than half of a folder's documents would be
+    deleted, it deletes none until the files are back or `triptych sync --yes` confirms it.
 
-    Each sync that did something prints a line: its scope, the documents, the embedded chunks, the
-    seconds. With --json each is an object on one line. Failures, such as an embedder out of reach,
-    are reported and retried, after a second at first and then with growing pauses.
+    Each sync with changes prints a line: its scope, documents, embedded chunks and seconds; with
+    --json, a JSON object. Failures, such as an unreachable embedder, are reported and retried,
+    after a second at first and then with growing pauses.
     """
     from triptych.events import EventReloader, ReloaderOptions
 
@@ -189,20 +189,20 @@ def follow(
     session: Session,
     url: Annotated[str, argument("URL", "The database, or qdrant://HOST:6333.")],
     table: Annotated[
-        str, argument("TABLE", "A table or a view, SCHEMA.TABLE; of Qdrant a collection.")
+        str, argument("TABLE", "A table or a view, SCHEMA.TABLE; for Qdrant a collection.")
     ],
     text: Annotated[
         list[str],
-        option("--text -t COLUMN", "Holds a document's text; may be given several times."),
+        option("--text -t COLUMN", "A column of the document's text. Repeatable."),
     ],
     id_column: Annotated[
-        str, option("--id COLUMN", "Names a row; unique. Of Qdrant the point's own.")
+        str, option("--id COLUMN", "The unique id of a row; for Qdrant the id of the point.")
     ] = "id",
     document: Annotated[
         str | None,
         option(
             "--document FIELD",
-            "Of a collection: stands before the id in the name, such as the file.",
+            "For a collection: a field, such as the file, that precedes the id in the name.",
         ),
     ] = None,
     metadata: Annotated[
@@ -213,45 +213,45 @@ def follow(
         str | None,
         option(
             "--updated-at COLUMN",
-            "Says when a row last changed. Without it each pass reads every row.",
+            "The time when a row last changed. Without it each pass reads every row.",
         ),
     ] = None,
     where: Annotated[
         list[str] | None,
         option(
             "--where -w KEY=VALUE",
-            "A condition on any column that rows must pass; JSON for comparisons.",
+            "A condition on any column for the rows; JSON for comparisons.",
         ),
     ] = None,
     dataset: Annotated[
-        str | None, option("--dataset -d", "The dataset to write to, by default the table's name.")
+        str | None, option("--dataset -d", "The dataset to write to. By default the table's name.")
     ] = None,
     overlap: Annotated[
         float,
         option(
             "--overlap SECONDS",
-            "How far back each pass reads again: longer than a transaction takes.",
+            "How far back each pass reads again; longer than any transaction.",
             min=0,
         ),
     ] = 600.0,
     every: Annotated[
         float | None,
-        option("--every SECONDS", "Go on, with a pause of so long, until interrupted.", min=0.1),
+        option("--every SECONDS", "Repeat with this pause until interrupted.", min=0.1),
     ] = None,
-    full: Annotated[bool, option("--full", "Read every row, whatever was read before.")] = False,
+    full: Annotated[bool, option("--full", "Read every row, even if unchanged.")] = False,
     yes: Annotated[
-        bool, option("--yes -y", "Delete more than half of the documents, too.")
+        bool, option("--yes -y", "Delete even if it is more than half of the documents.")
     ] = False,
     adopt: Annotated[
-        bool, option("--adopt", "Replace documents of the dataset from elsewhere.")
+        bool, option("--adopt", "Replace documents of the dataset that came from elsewhere.")
     ] = False,
 ) -> Exit:
-    """Keep a dataset as the rows of a table are, or the points of a collection of Qdrant.
+    """Mirror the rows of a table, or the points of a Qdrant collection, into a dataset.
 
-    Rows that changed are read, and only documents that differ are written and embedded. Documents
-    whose row is gone are deleted: ids are compared at first, and every ten minutes. Where that
-    would be more than half of them, none is. A run that was interrupted goes on where it was.
-    Nothing is written to the database: a role that may SELECT, or a key that may read, is enough.
+    It reads changed rows, and writes and embeds only documents that differ. Documents whose row is
+    gone are deleted: ids are compared at the start and every ten minutes. If that would delete more
+    than half of the documents, none is deleted. An interrupted run continues. Nothing is written to
+    the database: a role with SELECT, or a read-only key, is enough.
     """
     import triptych
     from triptych.service import Service
@@ -275,7 +275,7 @@ def follow(
     ):
         if not isinstance(service, Service):
             raise NotAvailableError(
-                "rows are followed into a store, not to a server: run this where the store is, "
+                "`triptych follow` writes to a store, not to a server: run it where the store is, "
                 "with --store"
             )
         on_stop(scope.cancel)

@@ -1,4 +1,4 @@
-"""A knowledge base that a server serves, used as if it were here: `connect`, `RemoteService`."""
+"""The client of a Triptych server: `connect` and `RemoteService`, with the methods of a Service."""
 
 from triptych_adapters.client.service import RemotePipeline, RemoteService, connect
 

@@ -1,4 +1,4 @@
-"""A Service's call as arguments of an operation, in as many requests as it takes."""
+"""Converting calls of a Service to arguments of operations, and splitting them into requests."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from triptych_adapters.wire.operations import OPERATIONS
 _BATCH: Final = 256
 _BATCH_BYTES: Final = 512 << 10
 _AROUND: Final = 4096
-"""Bytes of a body beside its documents, at most: the other arguments, and what joins them."""
+"""The maximum bytes of a body for everything except its documents."""
 _METADATA: Final = frozenset({"metadata", "changes", "where"})
 _TEXTS: Final = frozenset({"content", "name", "dataset_id"})
 _IGNORED: Final = frozenset({"layer", "top_k"})
-"""Fields of a query that play no role where an operation does not take them."""
+"""Fields of a query that are ignored if an operation does not take them."""
 _OWN: Final[Mapping[str, Mapping[str, None]]] = {
     "ask": dict.fromkeys(ASK_DEFAULTS),
     "context": dict.fromkeys(CONTEXT_DEFAULTS),
     "context_prefix": dict.fromkeys(FORM_DEFAULTS),
 }
-"""The options of an operation that are not a search's, each None where it is not given."""
+"""The options of an operation that are not options of a search, with None as the default."""
 _UNASKED: Final = Query(text="")
 
 
 def plain(value: Any) -> Any:
-    """Metadata, or conditions on them, as JSON's types: a day or a moment is ``{"$date": …}``."""
+    """Convert metadata or conditions to plain data for JSON: a date becomes ``{"$date": …}``."""
     if isinstance(value, Mapping):
         return {str(key): plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
@@ -51,7 +51,7 @@ def plain(value: Any) -> Any:
 
 
 def query_fields(operation: str, query: Query) -> dict[str, Any]:
-    """The fields of a query that differ from their defaults, but for its text."""
+    """Return the fields of a query, except its text, that differ from their defaults."""
     known = OPERATIONS[operation].parameters["properties"]
     fields: dict[str, Any] = {}
     for field in attrs.fields(Query):
@@ -71,9 +71,9 @@ def _text_of(query: Query | str) -> str:
 def _over_pipeline(
     operation: str, query: Query | str, options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What takes the place of a pipeline's own options, defaults too if they are given.
+    """Return the options that override a pipeline's, including given defaults.
 
-    A `Query` says everything itself. None is left to the pipeline: no request can hold it.
+    A `Query` overrides all options. None is left to the pipeline, because requests cannot hold it.
     """
     check_option_names(options)
     fields: dict[str, Any] = {}
@@ -96,11 +96,11 @@ def call_arguments(
     given: Sequence[Any],
     named: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """The arguments of an operation, as JSON's types; defaults are left to the server.
+    """Return the arguments of an operation as plain data for JSON, without defaults.
 
     Raises:
-        TypeError: the method takes no such arguments.
-        NotAvailableError: one of them is code, which no request can hold.
+        TypeError: the method does not have these arguments.
+        NotAvailableError: an argument is code, which requests cannot hold.
     """
     bound = signature.bind(owner, *given, **named).arguments
     known = OPERATIONS[operation].parameters["properties"]
@@ -122,7 +122,7 @@ def call_arguments(
         elif name != "progress" and value is not None:
             raise NotAvailableError(
                 f"{operation} of a knowledge base on a server takes no {name}: it is code, which "
-                "the server would have to run; set it up there"
+                "the server cannot receive; configure it on the server"
             )
     if options and "prefix_tokens" in bound:
         arguments |= query_fields(operation, query_of("", options))
@@ -149,10 +149,10 @@ def _plain_argument(name: str, value: Any) -> Any:
 def batches(
     documents: Iterable[NewDocument] | Mapping[str, str], refused: PutReportBuilder, limit: int
 ) -> Iterator[list[dict[str, Any]]]:
-    """The documents as JSON's types, in batches that a server takes at a time.
+    """Yield the documents as plain data for JSON, in batches for one request each.
 
-    ``limit`` is the server's limit of a body in bytes. ``refused`` notes what makes no document,
-    and a document that is too large by itself.
+    ``limit`` is the server's limit of a body in bytes. ``refused`` is called for invalid documents
+    and for documents that are too large.
 
     Raises:
         ValidationError: something in ``documents`` is not a document.
@@ -180,8 +180,8 @@ def batches(
 
 def _too_large(name: str, length: int, limit: int) -> ValidationError:
     return ValidationError(
-        f"the document {name!r:.200} takes {length:,} bytes, and the server takes {limit:,} at a "
-        "time: divide it, or start the server with a larger --max-body"
+        f"the document {name!r:.200} takes {length:,} bytes, and the server accepts {limit:,} at a "
+        "time: split it, or start the server with a larger --max-body"
     )
 
 
@@ -194,16 +194,16 @@ _WORK: Final = frozenset(
         *("rebuilt", "removed", "expired", "made"),
     }
 )
-"""Counts of what is done once: none of them goes up in a request that got no further."""
+"""Counts of completed work: they do not increase in a request without progress."""
 
 
 def until_done(call: Callable[[], Any]) -> Any:
-    """What ``call`` returns, once the server has not cut it off; its report counts all requests.
+    """Repeat ``call`` until the server does not cut it off; return a report over all requests.
 
     Raises:
-        CancelledError: the deadline around this call passed; or two requests after one another
-            were cut off and got no further, such as where one text takes a model longer than the
-            server allows.
+        CancelledError: the deadline around this call passed; or two consecutive requests were cut
+            off without progress, such as for one text that takes the model longer than the server
+            allows.
     """
     before: dict[str, int] = {}
     futile = 0
@@ -216,14 +216,14 @@ def until_done(call: Callable[[], Any]) -> Any:
             futile = 0 if _WORK & counts.keys() else futile + 1
             if futile == _WITHOUT_PROGRESS:
                 raise CancelledError(
-                    f"two requests after one another got no further: {error}", report=before
+                    f"two consecutive requests made no progress: {error}", report=before
                 ).hinted("start the server with a longer --timeout") from error
             for name in _WORK & counts.keys():
                 before[name] = before.get(name, 0) + counts[name]
 
 
 def _whole(before: Mapping[str, int], result: Any) -> Any:
-    """The report ``result`` with what the requests ``before`` did."""
+    """Return the report ``result`` plus those of the earlier requests ``before``."""
     if not before:
         return result
     if hasattr(result, "report"):

@@ -1,4 +1,4 @@
-"""Sends requests to a server of Triptych, over httpx, within the caller's deadline."""
+"""Sending requests to a Triptych server with httpx, within the caller's deadline."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ _ATTEMPTS: Final = 4
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 2.0
 _LONGEST_WAIT: Final = 60.0
-"""Seconds that a server may ask to wait; it is not asked again after a longer time."""
+"""The maximum seconds of Retry-After; with a longer time the request is not repeated."""
 _PATIENCE: Final = 15.0
-"""Seconds in which a server that has answered before may start again."""
+"""Seconds to wait for the restart of a server that has responded before."""
 _KEPT: Final = 8
-"""Prefixes of contexts that are kept, each for one request."""
+"""The maximum number of cached prefixes of contexts, one for each request."""
 _LARGEST_KEPT: Final = 1 << 22
 _JSON: Final = {"accept": "application/json"}
 _UNDER_WAY: Final = "IDEMPOTENCY_IN_PROGRESS"
@@ -64,7 +64,7 @@ _BUSY: Final = frozenset({429, 503})
 
 
 class Connection:
-    """The way to one server. Thread-safe; a forked child opens connections of its own."""
+    """The connections to one server. Thread-safe; a forked child opens its own connections."""
 
     def __init__(self, url: str, *, key: str | None, timeouts: Timeouts | None = None) -> None:
         self.url: str = checked_base_url(url)
@@ -91,21 +91,20 @@ class Connection:
         self._client.close()
 
     def call(self, operation: str, arguments: Mapping[str, Any], *, pipeline: str = "") -> Any:
-        """The answer to an operation with these arguments, which are JSON's types already.
+        """Run an operation with arguments as plain data for JSON; return its result.
 
-        ``pipeline`` is the name of one that it runs by.
+        ``pipeline`` is the name of the pipeline to use.
 
-        A request that the server was too busy for is sent again, as one is that did not reach it:
-        up to four times, and for 15 seconds to a server that has answered before.
-        One that may have been carried out is sent again with the same key, by which the server
-        carries it out once.
+        A request is repeated if the server was too busy or could not be reached: up to four times,
+        and for 15 seconds if the server has responded before. All attempts have the same
+        idempotency key, so that the server runs the request only once.
 
-        The last prefixes of contexts are kept. Who asks for one of them again is sent it only if
-        its text has changed; else the answer is the former one, counts and warnings too.
+        The last prefixes of contexts are cached: the server sends a prefix again only if its text
+        has changed; otherwise the cached answer is returned, with its counts and warnings.
 
         Raises:
             TriptychError: as the operation.
-            StoreError: the server does not answer.
+            StoreError: the server does not respond.
             CancelledError: the deadline passed.
         """
         prepared = prepare(operation, arguments, pipeline)
@@ -146,7 +145,7 @@ class Connection:
             self._kept.pop(oldest, None)
 
     def get(self, path: str) -> bytes:
-        """The body of what is at ``path``, as JSON of the server's own."""
+        """Return the JSON at ``path`` of the server."""
         what = f"{path} at {self.url}"
         clock = CallClock(what, self._timeouts.call)
 
@@ -156,12 +155,12 @@ class Connection:
         return run(self._sent(ask, what, clock))
 
     def facts(self) -> ServerFacts:
-        """What the server says of itself."""
+        """Return the properties of the server."""
         found: ServerFacts = answer_of(SERVICE_PATH, ServerFacts, self.get(SERVICE_PATH))
         return found
 
     def lines(self, path: str, body: bytes, accept: str) -> BlockingIterator[str]:
-        """The lines of an answer, as they come."""
+        """Yield the lines of a response as they arrive."""
         return BlockingIterator(self._lines(path, body, accept))
 
     async def _lines(self, path: str, body: bytes, accept: str) -> AsyncGenerator[str, None]:
@@ -187,9 +186,9 @@ class Connection:
         clock: CallClock,
         kept: bytes | None = None,
     ) -> bytes:
-        """The body of the answer, asked for again where that may help; ``kept`` if it is unchanged.
+        """Send the request, with retries; return the body, or ``kept`` if it is unchanged.
 
-        A server that never answered is given up soon. One that did may be starting again.
+        There are few retries if the server never responded; otherwise it may be restarting.
         """
         pause = _FIRST_PAUSE
         until = time.monotonic() + (_PATIENCE if self._has_answered else 0)
@@ -271,7 +270,7 @@ class Connection:
 
 
 class _BrokenError(StoreError):
-    """The connection broke, or there was none."""
+    """The connection failed or was lost."""
 
     def __init__(self, error: StoreError) -> None:
         super().__init__(str(error))
@@ -287,7 +286,7 @@ def _unreachable(url: str, error: Exception) -> StoreAwayError:
 
 
 def _is_passing(status: int, body: bytes, failure: TriptychError) -> bool:
-    """Whether the same request may succeed a little later."""
+    """Return whether the same request may succeed later."""
     if not shown_problem(body)[0]:
         return status in _BUSY or status == 502  # a proxy, whose server starts again
     return status in _BUSY and isinstance(failure, StoreError | TooManyRequestsError)
@@ -301,7 +300,7 @@ _ACCEPT: Final = "text/event-stream"
 def open_stream(
     connection: Connection, arguments: Mapping[str, Any], pipeline: str = ""
 ) -> AnswerStream:
-    """The answer to ``ask`` with these arguments; the search is done when this returns.
+    """Start ``ask`` with these arguments; the search is complete when this returns.
 
     Raises:
         TriptychError: as `Service.ask_stream`.
@@ -331,7 +330,7 @@ def _pieces(
                 return answer
             else:
                 raise _failed(name, data, url)
-    raise ProviderError(f"the answer of the server at {url} broke off")
+    raise ProviderError(f"the response of the server at {url} ended early")
 
 
 def _failed(name: str, data: Any, url: str) -> Exception:
@@ -343,7 +342,7 @@ def _failed(name: str, data: Any, url: str) -> Exception:
 
 
 def _events(lines: Iterator[str], url: str) -> Iterator[tuple[str, Any]]:
-    """The events of a stream, each with its name and its data."""
+    """Yield the events of a stream with name and data."""
     name = ""
     data: list[str] = []
     for line in lines:

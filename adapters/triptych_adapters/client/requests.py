@@ -1,4 +1,4 @@
-"""Calls of a Service as requests of HTTP, and answers as records, read within bounds."""
+"""HTTP requests for operations, and reading responses with size limits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from triptych_backends.providers.arguments import httpx
 from triptych_backends.providers.connection import CallClock, retry_after_seconds
 
 MOST: Final = 256 << 20
-"""Bytes of one answer that are read."""
+"""The maximum bytes of one response."""
 _MOST_OF_A_FAILURE: Final = 1 << 16
 _MOST_OF_A_LINE: Final = 64 << 20
 _SHOWN: Final = 200
@@ -39,10 +39,10 @@ _HIDDEN: Final = re.compile(
 
 
 async def read_body(answer: httpx.Response, url: str, clock: CallClock) -> bytes:
-    """The body of an answer; of a failure, its beginning.
+    """Read the body of a response; of an error, only its beginning.
 
     Raises:
-        StoreError: it is longer than `MOST`, or compressed, which nobody asked for.
+        StoreError: it is longer than `MOST`, or compressed, which was not requested.
     """
     _check_plain(answer, url)
     most = MOST if answer.is_success else _MOST_OF_A_FAILURE
@@ -58,7 +58,7 @@ async def read_body(answer: httpx.Response, url: str, clock: CallClock) -> bytes
 
 
 async def lines_of(answer: httpx.Response, url: str, clock: CallClock) -> AsyncGenerator[str, None]:
-    """The lines of an answer, as they come.
+    """Yield the lines of a response as they arrive.
 
     Raises:
         StoreError: a line or the whole is too long, or it is compressed.
@@ -79,7 +79,7 @@ async def lines_of(answer: httpx.Response, url: str, clock: CallClock) -> AsyncG
 
 
 def stranger(body: bytes) -> str:
-    """What a failure that Triptych did not write says, in a few words: HTML without its tags."""
+    """Return the beginning of an error of another server, such as a proxy, without HTML tags."""
     text = body[:_MOST_OF_A_FAILURE].decode("utf-8", "replace")
     if text.lstrip()[:1] == "<":
         text = _HIDDEN.sub(" ", text)
@@ -92,15 +92,15 @@ def _check_plain(answer: httpx.Response, url: str) -> None:
     encoding = answer.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("", "identity"):
         raise StoreError(
-            f"the answer of {url} is compressed ({encoding!r:.40}), and plain text was asked for: "
-            "does a proxy stand in front of the server?"
+            f"the answer of {url} is compressed ({encoding!r:.40}), although plain text was "
+            "requested: is there a proxy in front of the server?"
         )
 
 
 def _too_long(url: str) -> StoreError:
     return StoreError(
-        f"the answer of the server at {url} is longer than {MOST >> 20} MiB, and was not read to "
-        "its end: ask for less at a time"
+        f"the answer of the server at {url} is longer than {MOST >> 20} MiB, and was not read "
+        "completely: request less at a time"
     )
 
 
@@ -117,14 +117,14 @@ _DENIED: Final = (
 
 @attrs.frozen(kw_only=True)
 class Prepared:
-    """A request, ready to be sent.
+    """A prepared request.
 
     Attributes:
-        method: of HTTP.
-        path: below the server's address, percent-encoded.
-        query: of the URL.
-        body: None for none.
-        operation: what it asks for.
+        method: the HTTP method.
+        path: the path below the server's address, percent-encoded.
+        query: the query of the URL.
+        body: the body, or None.
+        operation: the name of the operation.
     """
 
     method: str
@@ -135,15 +135,15 @@ class Prepared:
 
     @property
     def headers(self) -> dict[str, str]:
-        """What the request says of itself."""
+        """The headers of the request."""
         kinds = {} if self.body is None else {"content-type": "application/json"}
         return {"accept": "application/json", **kinds}
 
 
 def prepare(operation: str, arguments: Mapping[str, Any], pipeline: str = "") -> Prepared:
-    """The request for an operation with these arguments, which are JSON's types already.
+    """Prepare the request for an operation with arguments as plain data for JSON.
 
-    ``pipeline`` is the name of one that it runs by.
+    ``pipeline`` is the name of the pipeline to use.
     """
     route = _route_of(operation)
     if pipeline:
@@ -177,16 +177,16 @@ def _route_of(operation: str) -> Route:
 
 
 def answer_of(name: str, kind: Any, body: bytes) -> Any:
-    """The record, or records, of this kind that the body of an answer to ``name`` holds.
+    """Read the record or records of this type from the body of a response to ``name``.
 
     Raises:
-        StoreError: it is something else: there is no such server at the address.
+        StoreError: the body has another form: the address is not of a Triptych server.
     """
     try:
         return from_dict(kind, json.loads(body))
     except (ValueError, RecursionError, ValidationError) as error:
         raise StoreError(
-            f"the server answered {name} with what cannot be read "
+            f"the server's response to {name} cannot be read "
             f"({error!s:.200}): is it a server of Triptych, of this version?"
         ) from error
 
@@ -194,7 +194,7 @@ def answer_of(name: str, kind: Any, body: bytes) -> Any:
 def failure_of(
     status: int, body: bytes, what: str, headers: Mapping[str, str] | None = None
 ) -> TriptychError:
-    """The error that an answer of this status tells of; ``what`` was asked for."""
+    """Return the error of a response with this status; ``what`` is the requested operation."""
     code, message, hint, details = shown_problem(body)
     headers = headers or {}
     if not code:
@@ -202,7 +202,7 @@ def failure_of(
         if 300 <= status < 400 and (target := headers.get("location")):
             return StoreError(
                 f"{said}: it redirects to {target!r:.200}, which is not followed"
-            ).hinted("if that is the server's address, give it in place of this one")
+            ).hinted("if that is the server's address, use it instead")
         said += f": {message}" if message else ""
         return StoreError(said).hinted("is the address that of a `triptych serve`?")
     kind = error_kind(code)
@@ -237,13 +237,13 @@ def failure_of(
 
 
 def _counts(report: object) -> dict[str, int]:
-    """The counts of the report of a call that was cut off."""
+    """Return the counts in the report of a call that was cut off."""
     given = report.items() if isinstance(report, dict) else ()
     return {name: each for name, each in given if type(each) is int and each > 0}
 
 
 def shown_problem(body: bytes) -> tuple[str, str, str, Mapping[str, Any]]:
-    """Code, message, hint and details of a failure's body; no code where it is a stranger's."""
+    """Return code, message, hint and details of an error's body; no code for another server's."""
     try:
         error = json.loads(body)["error"]
         code, message = error["code"], error["message"]

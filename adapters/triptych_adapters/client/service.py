@@ -1,4 +1,4 @@
-"""`RemoteService`: a Service whose every method is carried out by a server."""
+"""`RemoteService`: a Service whose methods run on a server."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ C = TypeVar("C", bound="type[Any]")
 
 
 def connect(url: str, *, key: str | None = None, timeouts: Timeouts | None = None) -> RemoteService:
-    """The knowledge base that ``triptych serve`` serves at ``url``, such as ``http://host:8400``.
+    """Connect to the knowledge base of ``triptych serve`` at ``url``, such as ``http://host:8400``.
 
-    Nothing is asked before the first call.
+    No request is sent before the first call.
 
     Args:
-        key: what the server gave for this caller, if it has keys.
-        timeouts: seconds that a call may take; None is `Timeouts()`.
+        key: the access key, if the server requires one.
+        timeouts: the timeouts of a call; None is `Timeouts()`.
 
     Raises:
         ValidationError: ``url`` or ``key`` is invalid.
@@ -75,7 +75,7 @@ def connect(url: str, *, key: str | None = None, timeouts: Timeouts | None = Non
 
 
 def _asked(local: type[Service | PipelineView], operation: str) -> Callable[..., Any]:
-    """The method of ``local`` of this name, carried out by the server."""
+    """Return the method of ``local`` with this name that runs on the server."""
     method = getattr(local, operation)
     signature = inspect.signature(method)
 
@@ -87,7 +87,7 @@ def _asked(local: type[Service | PipelineView], operation: str) -> Callable[...,
 
 
 def _asking(local: type[Service | PipelineView], operations: Iterable[str]) -> Callable[[C], C]:
-    """Adds a method for each of the operations that a class does not have itself."""
+    """Add a method for each operation that the class does not define."""
 
     def completed(kind: C) -> C:
         for name in operations:
@@ -100,9 +100,9 @@ def _asking(local: type[Service | PipelineView], operations: Iterable[str]) -> C
 
 @_asking(Service, OPERATIONS)
 class RemoteService(Service):
-    """A Service whose methods run on a server: the same arguments, records and errors.
+    """A Service whose methods run on a server, with the same arguments, results and errors.
 
-    What exists only beside the store is `NotAvailableError`: repositories, capabilities, models.
+    Repositories, capabilities and models are only on the server: they raise `NotAvailableError`.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -126,7 +126,7 @@ class RemoteService(Service):
 
     @property
     def question_log(self) -> NoReturn:
-        """It is in the store.
+        """Not available: the log is in the server's store.
 
         Raises:
             NotAvailableError: always.
@@ -135,19 +135,19 @@ class RemoteService(Service):
 
     @property
     def options(self) -> ServiceOptions:  # type: ignore[override]  # an attribute, where it is wired
-        """What is known here of how the server is wired: which embedder it has."""
+        """The known options of the server: only its embedder."""
         facts = self._server()
         model = None if facts.embedder is None else ServedEmbedder(facts.embedder, facts.dimension)
         return ServiceOptions(embedder=model)
 
     @property
     def capabilities(self) -> Capabilities:  # type: ignore[override]  # likewise
-        """None: what a store can do beside its repositories is done there."""
+        """No capabilities: the server uses them."""
         return Capabilities()
 
     @property
     def llm(self) -> LLM | None:
-        """None: the server's model answers, which is not here."""
+        """None: the model is on the server."""
         return None
 
     @property
@@ -162,7 +162,7 @@ class RemoteService(Service):
 
     @property
     def pipelines(self) -> Mapping[str, Pipeline]:  # type: ignore[override]  # likewise
-        """The server's pipelines: their names, and nothing of what they consist of."""
+        """The server's pipelines, only with their names."""
         return {each: Pipeline(name=each) for each in self._server().pipelines}
 
     @property
@@ -171,7 +171,7 @@ class RemoteService(Service):
         return self._server().lanes
 
     def pipeline(self, name: str) -> PipelineView:
-        """The server's pipeline of this name.
+        """Return a view with the server's pipeline of this name.
 
         Raises:
             NotFoundError: there is no pipeline of this name.
@@ -202,7 +202,7 @@ class RemoteService(Service):
         progress: ProgressCallback | None = None,
         embed: Any = "now",
     ) -> PutReport:
-        """`Service.put_documents`, in batches; one that the server ends in time is sent again."""
+        """`Service.put_documents`, in batches; a batch that the server cuts off is sent again."""
         check_progress(progress)
         refused = PutReportBuilder(dataset_id)
         total = len(documents) if isinstance(documents, Sequence | Mapping) else None
@@ -225,7 +225,7 @@ class RemoteService(Service):
         doc_names: Iterable[str] | None = None,
         progress: ProgressCallback | None = None,
     ) -> EmbedReport:
-        """`Service.embed_pending`, in as many requests as it takes."""
+        """`Service.embed_pending`, in as many requests as needed."""
         check_progress(progress)
         given = {} if dataset_id is None else {"dataset_id": dataset_id}
         if doc_names is None:
@@ -253,7 +253,7 @@ class RemoteService(Service):
         where: Mapping[str, Any] | None = None,
         sort: str = "$name",
     ) -> Sequence[DocumentInfo]:
-        """`Service.list_documents`, page by page where the list is long."""
+        """`Service.list_documents`, page by page for a long list."""
         if isinstance(after, DocumentInfo):
             after = after.name
         arguments: dict[str, Any] = {"dataset_id": dataset_id, "prefix": prefix, "sort": sort}
@@ -275,7 +275,7 @@ class RemoteService(Service):
         limit: int = 1000,
         poll: float = 0.5,
     ) -> Iterator[ChangePage]:
-        """`Service.follow`: the server is asked every ``poll`` seconds while nothing changes."""
+        """`Service.follow`: polls the server every ``poll`` seconds while nothing changes."""
         seconds = check_poll(poll)
         while True:
             page = self.changes(since, dataset_id=dataset_id, limit=limit)
@@ -294,7 +294,7 @@ class RemoteService(Service):
         doc_name: str = "",
         progress: ProgressCallback | None = None,
     ) -> RebuildReport:
-        """`Service.rebuild`, in as many requests as it takes."""
+        """`Service.rebuild`, in as many requests as needed."""
         check_progress(progress)
         if scope is not None and (dataset_id or doc_name):
             raise ValidationError("give rebuild a scope or a dataset_id, not both")
@@ -317,21 +317,21 @@ class RemoteService(Service):
         retry_quarantined: bool = False,
         rewrite: bool = False,
     ) -> LayerBuild:
-        """Make the layers that are missing or stale, with the server's model.
+        """Generate missing and stale layers with the server's model.
 
-        Without a limit, a request that the server ends in time is sent again: what was made stays.
+        Without a limit, a request that the server cuts off is sent again and continues.
 
         Args:
-            names: documents and folders, with the folders around them; None for all.
+            names: documents and folders, with the folders that contain them; None for all.
             max_calls, max_tokens: limits for the calls of the model.
-            extractive: take sentences of the documents themselves, in place of a model.
-            retry_quarantined: try again what broke the model before.
+            extractive: use sentences of the documents instead of a model.
+            retry_quarantined: try quarantined documents again.
             rewrite: replace stale layers that a person wrote.
 
         Raises:
-            NotFoundError: the dataset does not exist, or no document or folder of a name.
-            CancelledError: the deadline passed, or a limit was given and the server's time is
-                over. What was made stays.
+            NotFoundError: the dataset, or a named document or folder, does not exist.
+            CancelledError: the deadline passed; or a limit was given, and the server's time limit
+                was reached. Completed layers remain.
         """
         limits = {"max_calls": max_calls, "max_tokens": max_tokens}
         limits = {key: value for key, value in limits.items() if value is not None}
@@ -350,7 +350,7 @@ class RemoteService(Service):
     def search_many(
         self, queries: Iterable[Query | str], **options: Unpack[SearchOptions]
     ) -> list[Result]:
-        """`Service.search_many`: few requests, where the queries differ in their texts alone."""
+        """`Service.search_many`, in few requests if the queries differ only in their texts."""
         asked = [query_of(query, options) for query in check_queries(queries)]
         if not asked:
             return []
@@ -365,17 +365,17 @@ class RemoteService(Service):
         return found
 
     def ask_stream(self, *given: Any, **named: Any) -> AnswerStream:
-        """`Service.ask_stream`: the pieces as the server sends them."""
+        """`Service.ask_stream`, as the server sends the pieces."""
         signature = inspect.signature(Service.ask_stream)
         arguments = call_arguments("ask", signature, self, given, named)
         return open_stream(self.connection, arguments)
 
     def close(self) -> None:
-        """Close the connections to the server, which goes on; later calls raise `StoreError`."""
+        """Close the connections to the server; later calls raise `StoreError`."""
         self.connection.close()
 
     def _require_open(self) -> None:
-        """Nothing: the connection refuses what is asked when it is closed."""
+        """Do nothing: a closed connection refuses requests."""
 
     def _call(self, operation: str, arguments: Mapping[str, Any]) -> Any:
         return self.connection.call(operation, arguments)
@@ -384,7 +384,7 @@ class RemoteService(Service):
         return until_done(lambda: self._call(operation, arguments))
 
     def _server(self) -> ServerFacts:
-        """What the server says of itself, asked once."""
+        """The properties of the server, requested once."""
         with self._facts_lock:
             if self._facts is None:
                 self._facts = self.connection.facts()
@@ -393,7 +393,7 @@ class RemoteService(Service):
 
 @attrs.frozen
 class ServedEmbedder:
-    """The embedder of a server, by name: it embeds there."""
+    """The name of a server's embedder."""
 
     signature: str
     dimension: int | None = None
@@ -416,7 +416,7 @@ _LOCAL: Final = frozenset({"chunks", "documents", "layer_repo", "store"})
 @_asking(PipelineView, PIPELINE_OPERATIONS)
 @attrs.frozen(repr=False, init=False)
 class RemotePipeline(PipelineView):
-    """A pipeline of a server. Its methods are the Service's, by the pipeline."""
+    """A view of a server that searches and answers with one of its pipelines."""
 
     def __init__(self, service: RemoteService, pipeline: Pipeline) -> None:
         # No searches: they are the server's.

@@ -1,4 +1,4 @@
-"""Haystack's documents as documents of a dataset, and back."""
+"""A Haystack document store over a dataset."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from triptych.service import Service
 from triptych_adapters.in_threads import in_thread
 
 _REST = "haystack.document"
-"""The metadata key of what Triptych has no place for, as JSON: embeddings, blobs, nested meta."""
+"""The metadata key for values that Triptych cannot hold, as JSON: embeddings, blobs, nested
+meta."""
 
 
 def new_document(document: Document, *, if_version: int | None = None) -> NewDocument:
-    """What is to be put: the id is the name.
+    """Convert a document for storing: its id is the name.
 
     Raises:
-        ValidationError: its meta has values that are not JSON.
+        ValidationError: its meta has values that JSON cannot hold.
     """
     plain: dict[str, Any] = {}
     other: dict[str, Any] = {}
@@ -59,7 +60,7 @@ def new_document(document: Document, *, if_version: int | None = None) -> NewDoc
 
 
 def document_of(stored: SourceDocument) -> Document:
-    """The whole document, as it was written."""
+    """Convert a stored document back."""
     rest = _rest(stored.metadata)
     content = None if "content" in rest else stored.content
     meta = {**_plain(stored.metadata), **rest.pop("meta", {})}
@@ -67,7 +68,7 @@ def document_of(stored: SourceDocument) -> Document:
 
 
 def passage_of(hit: Hit) -> Document:
-    """A passage with its score, and where it is from: ``meta["triptych"]``."""
+    """Convert a hit to a document with its score and its source in ``meta["triptych"]``."""
     source = {
         "dataset_id": hit.dataset_id,
         "doc_name": hit.doc_name,
@@ -83,7 +84,7 @@ def passage_of(hit: Hit) -> Document:
 
 
 def meta_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The meta that was written."""
+    """Return the original meta."""
     return {**_plain(metadata), **_rest(metadata).get("meta", {})}
 
 
@@ -98,16 +99,16 @@ def _rest(metadata: Mapping[str, Any]) -> dict[str, Any]:
 class TriptychDocumentStore:
     """Keeps Haystack's documents in a dataset: an id is a document's name.
 
-    Triptych cuts, indexes and embeds them itself; an embedding that a document brings is kept, and
-    comes back, but is not searched. Filters mean what Haystack says that they mean: they are
-    evaluated document by document, which takes time in proportion to the dataset.
+    Triptych chunks, indexes and embeds them itself; an embedding of a document is stored and
+    returned, but not searched. Filters have Haystack's semantics: they are evaluated for each
+    document, which takes time proportional to the size of the dataset.
 
     Args:
-        url: where the store is, as in `triptych.open`; opened when it is first used.
+        url: the store, as in `triptych.open`; opened at first use.
         dataset_id: the dataset.
         embedder: as in `triptych.open`.
-        kb: a knowledge base that is open already, in place of ``url`` and ``embedder``. It stays
-            open, and is not part of what `to_dict` writes.
+        kb: an open knowledge base, instead of ``url`` and ``embedder``. It is not closed, and not
+            included in `to_dict`.
     """
 
     def __init__(
@@ -127,7 +128,7 @@ class TriptychDocumentStore:
 
     @property
     def kb(self) -> Service:
-        """The knowledge base, opened where it is not."""
+        """The knowledge base, opened at first use."""
         with self._lock:
             if self._kb is None:
                 self._kb = open_service(self.url, embedder=self.embedder)
@@ -141,7 +142,7 @@ class TriptychDocumentStore:
                 self._kb = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The settings, for a pipeline's file."""
+        """Return the arguments, for a pipeline's file."""
         made: dict[str, Any] = default_to_dict(
             self, url=self.url, dataset_id=self.dataset_id, embedder=self.embedder
         )
@@ -149,16 +150,16 @@ class TriptychDocumentStore:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> TriptychDocumentStore:
-        """The store of what `to_dict` wrote."""
+        """Create the store from `to_dict`."""
         store: TriptychDocumentStore = default_from_dict(cls, data)
         return store
 
     def count_documents(self) -> int:
-        """How many documents there are."""
+        """Count the documents."""
         return self.kb.count_documents(self.dataset_id) if self._exists() else 0
 
     def filter_documents(self, filters: dict[str, Any] | None = None) -> list[Document]:
-        """The documents that match, ordered by id.
+        """Return the matching documents, sorted by id.
 
         Raises:
             FilterError: the filters are invalid.
@@ -171,7 +172,8 @@ class TriptychDocumentStore:
         ]
 
     def matching_names(self, filters: dict[str, Any]) -> list[str]:
-        """The ids of the documents that match, ordered; texts are read if the filters look at them.
+        """Return the sorted ids of matching documents; texts are read only if the filters need
+        them.
 
         Raises:
             FilterError: the filters are invalid.
@@ -186,12 +188,12 @@ class TriptychDocumentStore:
     def write_documents(
         self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE
     ) -> int:
-        """Write documents; how many were written. Without a policy a duplicate fails.
+        """Write documents; return their number. The default policy is to fail on duplicates.
 
         Raises:
             ValueError: ``documents`` is not a list of documents.
-            DuplicateDocumentError: a document's id is taken, and the policy is to fail. The others
-                are written.
+            DuplicateDocumentError: an id exists, and the policy is to fail. The other documents are
+                written.
         """
         if not isinstance(documents, list) or not all(
             isinstance(each, Document) for each in documents
@@ -210,7 +212,7 @@ class TriptychDocumentStore:
         return len(documents) - len(taken)
 
     def delete_documents(self, document_ids: list[str]) -> None:
-        """Delete documents; what is not there is none the less gone."""
+        """Delete documents, which need not exist."""
         for name in document_ids:
             self.kb.delete_document(self.dataset_id, name)
 
@@ -219,7 +221,7 @@ class TriptychDocumentStore:
         self.kb.delete_dataset(self.dataset_id)
 
     def delete_by_filter(self, filters: dict[str, Any]) -> int:
-        """Delete the documents that match; how many.
+        """Delete the matching documents; return their number.
 
         Raises:
             FilterError: the filters are invalid.
@@ -228,7 +230,7 @@ class TriptychDocumentStore:
         return sum(self.kb.delete_document(self.dataset_id, each.id) for each in found)
 
     def update_by_filter(self, filters: dict[str, Any], meta: dict[str, Any]) -> int:
-        """Set these fields of the meta of the documents that match; how many.
+        """Set fields of the meta of matching documents; return their number.
 
         Raises:
             FilterError: the filters are invalid.
@@ -265,7 +267,7 @@ def _check(filters: dict[str, Any] | None) -> None:
 
 
 def _is_of_meta(filters: Any) -> bool:
-    """Whether nothing but meta is compared."""
+    """Return whether only meta is compared."""
     if not isinstance(filters, dict):
         return False
     if "field" in filters:

@@ -1,4 +1,4 @@
-"""Passages of a knowledge base, as a component of a Haystack pipeline."""
+"""A retriever component for Haystack pipelines."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _AT_ONCE: Final = 10_000
 class TriptychRetriever:
     """Finds passages of the documents of a `TriptychDocumentStore`, best first.
 
-    Each is a `Document` with the passage, its score, the document's meta, and ``meta["triptych"]``:
-    where the passage is, of which version, and why it is stale, if it is.
+    Each is a `Document` with the passage, its score and the document's meta; ``meta["triptych"]``
+    has position, version and staleness of the passage.
 
     Args:
-        document_store: where to search.
-        top_k: how many passages.
-        mode: "hybrid", "bm25", "vector" or another lane; None is hybrid where it can be.
-        filters: Haystack's filters, which hold for every run that has none of its own.
+        document_store: the store to search.
+        top_k: the maximum number of passages.
+        mode: "hybrid", "bm25", "vector" or another lane; None is hybrid if possible.
+        filters: Haystack's filters, the default for runs without filters.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class TriptychRetriever:
         self.filters = filters
 
     def to_dict(self) -> dict[str, Any]:
-        """The settings, for a pipeline's file."""
+        """Return the arguments, for a pipeline's file."""
         made: dict[str, Any] = default_to_dict(
             self,
             document_store=self.document_store.to_dict(),
@@ -56,7 +56,7 @@ class TriptychRetriever:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> TriptychRetriever:
-        """The retriever of what `to_dict` wrote."""
+        """Create the retriever from `to_dict`."""
         parameters = data["init_parameters"]
         store = parameters["document_store"]
         if isinstance(store, dict):
@@ -68,7 +68,7 @@ class TriptychRetriever:
     def run(
         self, query: str, filters: dict[str, Any] | None = None, top_k: int | None = None
     ) -> dict[str, list[Document]]:
-        """Search; ``filters`` and ``top_k`` replace those of the component."""
+        """Search; ``filters`` and ``top_k`` override those of the component."""
         store, wanted = self.document_store, filters if filters is not None else self.filters
         if store.dataset_id not in store.kb.list_datasets():
             return {"documents": []}
@@ -92,5 +92,5 @@ class TriptychRetriever:
     async def run_async(
         self, query: str, filters: dict[str, Any] | None = None, top_k: int | None = None
     ) -> dict[str, list[Document]]:
-        """`run`, awaited."""
+        """`run` as a coroutine."""
         return await asyncio.to_thread(self.run, query, filters, top_k)

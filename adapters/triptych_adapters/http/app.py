@@ -1,7 +1,5 @@
-"""`create_app`: a Service as an ASGI app, with the routes beside its operations.
-
-These say whether the process lives, what it offers, and what Prometheus scrapes.
-"""
+"""`create_app`: a Service as an ASGI app, with routes for liveness, server properties and
+metrics."""
 
 from __future__ import annotations
 
@@ -64,26 +62,26 @@ def create_app(
     sync: Callable[[Service], SyncReport] | None = None,
     metrics: Metrics | None = None,
 ) -> Starlette:
-    """An app that serves ``service``; mount it, or give it to an ASGI server.
+    """Return an ASGI app that serves ``service``; mount it, or run it in an ASGI server.
 
     It does not close the Service.
 
     Args:
-        authenticate: what says who asks, by the Authorization header; None serves everybody, and
-            answers to names of this machine only.
-        write: whether what writes and destroys is served.
-        hosts: the values of ``Host`` that are answered, with or without a port; ``"*"`` is any.
-            None is ``localhost``, ``127.0.0.1`` and ``::1``, and with ``authenticate`` any.
-        origins: the web pages that may ask, such as ``"https://app.example"``, beside those of
-            the same host; they get the headers of CORS. With ``authenticate``, ``"*"`` is any.
+        authenticate: identifies the caller by the Authorization header; None serves everybody, but
+            only under host names of this machine.
+        write: whether to serve operations that write and destroy.
+        hosts: the accepted values of ``Host``, with or without a port; ``"*"`` is any. None is
+            ``localhost``, ``127.0.0.1`` and ``::1``, and with ``authenticate`` any.
+        origins: the origins of web pages that may send requests (CORS), such as
+            ``"https://app.example"``, besides the same host. With ``authenticate``, ``"*"`` is any.
         limits: None is `Limits()`.
-        dataset: what the routes serve that name none.
-        sync: syncs folders into ``service``, for ``/ingest`` of keys to everything.
-        metrics: what ``/metrics`` shows, such as a `PrometheusObserver` that was given to
-            `triptych.telemetry.observe`; None leaves the route out.
+        dataset: the dataset of routes that do not name one.
+        sync: syncs folders into ``service``, for ``/ingest`` by unrestricted keys.
+        metrics: the metrics of ``/metrics``, such as a `PrometheusObserver` that is also passed to
+            `triptych.telemetry.observe`; None omits the route.
 
     Raises:
-        ValidationError: ``service`` is none, or one of ``origins`` can be no page's.
+        ValidationError: ``service`` is not a Service, or an origin is invalid.
     """
     check_service(service, "create_app", "search", "put_document", "get_document")
     check_origins(origins, keys=authenticate is not None)
@@ -135,7 +133,7 @@ def create_app(
 
 
 def _allow_together(routes: Sequence[RawRoute]) -> None:
-    """Tell each route what methods its path takes altogether."""
+    """Set for each route all methods of its path."""
     methods: dict[str, set[str]] = defaultdict(set)
     for route in routes:
         methods[route.path] |= route.methods or set()
@@ -165,16 +163,16 @@ LIVE: Final = RouteDescription(
     name="live",
     method="GET",
     path=LIVE_PATH,
-    summary="Whether the process answers; it looks at nothing else.",
-    answers={200: answer("It does.")},
+    summary="Check that the process responds; nothing else is checked.",
+    answers={200: answer("It responds.")},
     secured=False,
 )
 SERVICE: Final = RouteDescription(
     name="service",
     method="GET",
     path=SERVICE_PATH,
-    summary="What is served: the version, the embedder, the lanes, the pipelines, the limit.",
-    answers={200: ("What is served.", {"application/json": ServerFacts})},
+    summary="The server's version, embedder, lanes, pipelines and limit.",
+    answers={200: ("The properties of the server.", {"application/json": ServerFacts})},
 )
 OPENAPI: Final = RouteDescription(
     name="openapi",
@@ -187,7 +185,8 @@ OPENAPI: Final = RouteDescription(
 
 
 def service_routes(server: Server) -> Iterator[DocumentedRoute]:
-    """``/v1/service``; ``/v1/live`` and ``/v1/openapi.json``, which need no key."""
+    """Return the routes ``/v1/service``, and ``/v1/live`` and ``/v1/openapi.json``, without
+    keys."""
 
     async def live(request: Request) -> Response:
         return json_response(encoded({"status": "ok"}))
@@ -223,7 +222,7 @@ def service_routes(server: Server) -> Iterator[DocumentedRoute]:
 
 
 class Metrics(Protocol):
-    """Counts, and what they are exposed as; `PrometheusObserver` is one."""
+    """Metrics and their exposition, such as `PrometheusObserver`."""
 
     @property
     def content_type(self) -> str:
@@ -243,8 +242,8 @@ METRICS: Final = RouteDescription(
     name="metrics",
     method="GET",
     path="/metrics",
-    summary="Metrics for Prometheus: of all processes, and of the whole store. Without keys it "
-    "answers this machine, with keys those whose access is unrestricted.",
+    summary="Metrics for Prometheus, of all processes and the whole store. Without keys only for "
+    "this machine, with keys only for unrestricted ones.",
     answers={
         200: (
             "The metrics.",
@@ -273,7 +272,7 @@ METRICS: Final = RouteDescription(
 
 
 def metrics_routes(server: Server, metrics: Metrics | None) -> Iterator[DocumentedRoute]:
-    """The route, where there are metrics."""
+    """Return the route ``/metrics``, if there are metrics."""
     if metrics is None:
         return
 
@@ -290,7 +289,7 @@ def metrics_routes(server: Server, metrics: Metrics | None) -> Iterator[Document
 
 
 def _check(server: Server, request: Request, service: Service) -> None:
-    """Refuse whoever may not see everything: the numbers are of all that is stored and asked."""
+    """Raise AccessDeniedError for restricted callers: metrics are about the whole store."""
     if server.authenticate is None:
         if not _is_loopback(request):
             raise AccessDeniedError("without keys, metrics are for this machine only")

@@ -133,21 +133,19 @@ class Guard:
             raise ProblemError(
                 421,
                 "MISDIRECTED_REQUEST",
-                "this server does not answer to this Host",
+                "this server does not accept this Host",
                 hint="name it with `triptych serve --allow-host`, or create_app(…, hosts=…)",
             )
         origin = headers.get("origin")
         if origin is not None and self._origins is not None:
             own = f"{scope.get('scheme', 'http')}://{host}"
             if origin.lower() != own and self._origins.isdisjoint({origin.lower(), "*"}):
-                raise ProblemError(
-                    403, "FORBIDDEN", "this server does not answer pages of this Origin"
-                )
+                raise ProblemError(403, "FORBIDDEN", "this server does not accept this Origin")
         if headers.get("content-encoding", "identity").lower() != "identity":
             raise ProblemError(
                 415,
                 "UNSUPPORTED_MEDIA_TYPE",
-                "bodies are not decompressed: send them as they are",
+                "bodies are not decompressed: send them uncompressed",
                 headers={"Accept-Encoding": "identity"},
             )
         length = headers.get("content-length", "0")

@@ -87,8 +87,8 @@ def check_loopback(host: str) -> None:
     addresses = {each[4][0] for each in _resolved(host, 0)}
     if not all(ipaddress.ip_address(str(each).partition("%")[0]).is_loopback for each in addresses):
         raise ValidationError(
-            f"without keys only this machine is served, and {host} is reached from others: add "
-            "a key with `triptych admin keys add`, or use --host 127.0.0.1"
+            f"without keys only this machine has access, but {host} can be reached from others: "
+            "add a key with `triptych admin keys add`, or use --host 127.0.0.1"
         )
 
 

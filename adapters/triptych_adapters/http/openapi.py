@@ -1,8 +1,7 @@
-"""The OpenAPI document, made from the tables of operations and routes.
+"""The OpenAPI document, generated from the tables of operations and routes.
 
-The Service checks what the schemas of arguments say; here clients see it before they ask. A
-narrower schema is no second check: nothing reads it but the document. What JSON Schema cannot say
-stays in words, such as that a query has a word.
+The schemas only document the checks of the Service for clients; the server does not use them. Rules
+that JSON Schema cannot express are in descriptions, such as that a query has a word.
 """
 
 from __future__ import annotations
@@ -40,12 +39,12 @@ _ASK_A_MODEL: Final = frozenset(
 )
 
 _CONDITIONS: Final = (
-    "If-Match with the ETag of the document writes only over that version, `If-None-Match: *` only "
-    "where there is none; else the answer is 412."
+    "With If-Match and the ETag of the document the write succeeds only if that version is stored, "
+    "with `If-None-Match: *` only if the document does not exist; else the status is 412."
 )
 _KEYS: Final = (
-    "A request with an Idempotency-Key (1 to 255 characters) that is sent again is done once and "
-    "answered as before; the key with another request is answered with 422."
+    "A repeated request with the same Idempotency-Key (1 to 255 characters) runs only once and "
+    "gets the same response; the same key with another request gets 422."
 )
 
 _ERROR: Final = object_schema(
@@ -61,7 +60,7 @@ _ERROR: Final = object_schema(
 
 
 def document(server: Server, routes: Iterable[Any]) -> dict[str, Any]:
-    """OpenAPI 3.1 of what this server serves."""
+    """Return the OpenAPI 3.1 document of this server."""
     paths: dict[str, Any] = {}
     schemas = AnswerSchemas()
     for route in (*ROUTES.values(), *PIPELINE_ROUTES.values(), BUILD_LAYERS_ROUTE):
@@ -139,7 +138,7 @@ def _operation(server: Server, route: Route, schemas: AnswerSchemas) -> dict[str
     if writes:
         notes.append(_KEYS)
     if route.method == "GET":
-        answers["304"] = {"description": "What the client has, by If-None-Match."}
+        answers["304"] = {"description": "The client's copy (If-None-Match) is current."}
     found: dict[str, Any] = {
         "operationId": route.name,
         "summary": operation.summary,
@@ -261,10 +260,9 @@ COMPONENTS: Final[Mapping[str, _Schema]] = {
     "Where": {
         "type": "object",
         "description": (
-            "Conditions on metadata, all of which must hold: a value, a list of values of which "
-            "any may hold, or comparisons. doc_name, doc_prefix and heading stand for the name, "
-            "its beginning and a section, $name, $version, $updated_at and $expires_at for the "
-            "document's own fields."
+            "Conditions on metadata, all of which must hold: a value, a list of allowed values, or "
+            "comparisons. doc_name, doc_prefix and heading match the name, its prefix and a "
+            "section; $name, $version, $updated_at and $expires_at are fields of the document."
         ),
         "properties": {
             "$and": _WHERES,
@@ -284,7 +282,7 @@ _NAME: Final = {
     "pattern": "^[^\\u0000-\\u001f\\u007f]*$",
 }
 _NAMED: Final = frozenset({"put_document", "create_dataset"})
-"""Operations that check the names in their path however little else they are asked."""
+"""Operations that always check the names in their path."""
 
 _IN_PATHS: Final = frozenset({"dataset_id", "name"})
 _NARROWER: Final[Mapping[str, _Schema]] = {

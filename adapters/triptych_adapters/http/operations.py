@@ -1,4 +1,4 @@
-"""The routes of the operations, made from their table."""
+"""The HTTP routes of the operations, generated from their table."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class _Handler:
         most = self._server.limits.queries
         if len(queries) > most:
             raise ValidationError(
-                f"{self._operation.name}: there are {len(queries):,} queries; {most:,} is the most "
+                f"{self._operation.name}: {len(queries):,} queries exceed the maximum of {most:,} "
                 "of one request: send several"
             )
         keys, header = self._server.authenticate, request.headers.get("authorization")
@@ -105,16 +105,16 @@ class _Handler:
         queried = query_of(request)
         if route.has_body:
             if queried:
-                raise ValidationError(f"{name}: arguments stand in the body, not in the query")
+                raise ValidationError(f"{name}: arguments belong in the body, not in the query")
             text = await json_body(request, self._server.limits)
             others = dict(read_object(name, text))
         else:
             if await request.body():
-                raise ValidationError(f"{name}: arguments stand in the query, not in a body")
+                raise ValidationError(f"{name}: arguments belong in the query, not in a body")
             others = query_arguments(name, schema, queried)
         for each in route.in_path:
             if each in others:
-                raise ValidationError(f"{name}: the argument {each!r} stands in the path only")
+                raise ValidationError(f"{name}: the argument {each!r} belongs only in the path")
         return {**request.path_params, **others}
 
     def _once(self, request: Request, service: Service, arguments: dict[str, Any]) -> _Answered:

@@ -97,7 +97,9 @@ def _wanted(
     if match is None:
         if none is not None and none.strip() != "*":
             raise ProblemError(
-                400, "INVALID_REQUEST", "If-None-Match of a write is *: only if there is none"
+                400,
+                "INVALID_REQUEST",
+                "If-None-Match of a write must be *: only if the document does not exist",
             )
         return 0
     try:
@@ -170,9 +172,7 @@ class OpenKey:
                 400, "INVALID_REQUEST", f"Idempotency-Key has 1 to {_LONGEST} characters"
             )
         if settings is None:
-            raise NotAvailableError(
-                "this store keeps no keys of requests: leave Idempotency-Key out"
-            )
+            raise NotAvailableError("this store does not support Idempotency-Key: leave it out")
         sender = request.headers.get("authorization", "")
         name = _digest(sender.encode("latin-1"), key.encode("latin-1"))
         target = f"{request.method} {request.scope['path']}".encode()
@@ -201,7 +201,7 @@ class OpenKey:
                     raise ProblemError(
                         409,
                         "IDEMPOTENCY_IN_PROGRESS",
-                        "a request of this Idempotency-Key is under way",
+                        "a request with this Idempotency-Key is still running",
                         headers={"Retry-After": "1"},
                     )
                 kept = settings.get_setting(BODIES + name)

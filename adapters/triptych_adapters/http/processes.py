@@ -1,4 +1,4 @@
-"""The processes of a server: how many there are, and what starts and ends them."""
+"""Starting and ending the processes of a server."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ def check_shared(settings: Settings, workers: int) -> None:
     """
     if workers > 1 and settings.url.startswith("memory:"):
         raise ValidationError(
-            "a store in memory is one process's own: serve it with --workers 1, or a store with a "
-            "file with several"
+            "a store in memory belongs to one process: serve it with --workers 1, or serve a store "
+            "in a file"
         )
 
 

@@ -84,7 +84,7 @@ class Sender:
             share = _Share({long: asyncio.Semaphore(most) for long in (False, True)})
         if share.under_way >= self._limits.share_of(self._limits.waiting):
             raise TooManyRequestsError(
-                f"{share.under_way} requests of this key are under way: wait until some have ended",
+                f"{share.under_way} requests with this key are running: wait until some have ended",
                 retry_after=1,
             )
         share.under_way += 1
@@ -397,7 +397,7 @@ class Server:
             raise ProblemError(
                 403,
                 "READ_ONLY",
-                "this server serves reading only",
+                "this server is read-only",
                 hint="start it with `triptych serve --write`, or create_app(…, write=True)",
             )
 

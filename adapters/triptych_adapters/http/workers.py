@@ -83,7 +83,7 @@ def observe_serving(
 
         if isinstance(get_tracer_provider(), ProxyTracerProvider):
             _log.warning(
-                "no OpenTelemetry SDK is set up, and spans go nowhere: run this by "
+                "no OpenTelemetry SDK is configured, so that spans are lost: run this with "
                 "opentelemetry-instrument"
             )
         held.callback(telemetry.observe(OpenTelemetryObserver(figures=figures)))

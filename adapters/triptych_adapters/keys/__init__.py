@@ -1,4 +1,4 @@
-"""Keys: who may ask a served knowledge base, and what each of them sees and may do."""
+"""Access keys for a served knowledge base, and what each may read and write."""
 
 from triptych_adapters.keys.authenticator import KeyAuthenticator, authenticator
 from triptych_adapters.keys.key_store import AccessKey, KeyStore, NewKey

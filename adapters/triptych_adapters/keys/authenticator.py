@@ -1,4 +1,4 @@
-"""From the Authorization header of a request to the Service that its sender may use."""
+"""Authentication: from a request's Authorization header to a restricted Service."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ _Allowed = tuple[tuple[str, ...] | None, bool, str]
 
 
 class Authenticator(Protocol):
-    """Turns the Authorization header of a request into what its sender may use.
+    """Maps the Authorization header of a request to the Service for its sender.
 
-    It is called in a worker thread, once for each request, and again every five seconds while the
-    answer lasts, which ends when it raises. It may block.
-    `authenticator` makes one of the keys of a store.
+    It is called in a worker thread, once for each request, and again every five seconds during a
+    response, which ends if it raises. It may block. `authenticator` makes one from the keys of a
+    store.
     """
 
     def __call__(self, authorization: str | None) -> Service:
-        """The Service of the sender, which does what the sender may do.
+        """Return the Service for the sender, restricted to its access.
 
-        ``authorization`` is the header's value, None where there is none.
+        ``authorization`` is the header's value, or None.
 
         Raises:
-            AuthenticationError: the sender is unknown; answered with 401.
-            AccessDeniedError: the sender is known, and not allowed to ask; 403.
-            TooManyRequestsError: the sender asks too often; 429.
+            AuthenticationError: the sender is unknown; status 401.
+            AccessDeniedError: the sender is known, but has no access; status 403.
+            TooManyRequestsError: the sender exceeds its rate limit; status 429.
         """
         ...
 
@@ -56,23 +56,23 @@ class _Bucket:
 
 
 class RateLimiter:
-    """How often a key may ask: a bucket of tokens for each (Turner, New directions, 1986).
+    """Limits the rate of each key with a token bucket (Turner, New directions, 1986).
 
-    Each process counts by itself, unless they count in one folder. Thread-safe.
+    Each process counts separately, unless they share a folder. Thread-safe.
     """
 
     def __init__(
         self, clock: Callable[[], float] = time.monotonic, *, shared: Path | None = None
     ) -> None:
-        """``shared`` is a folder that this user alone may change; processes share no ``clock``
-        but that of the system (POSIX alone)."""
+        """``shared`` is a folder that only this user can write (POSIX only); processes that share
+        it must use the system clock."""
         self._clock = clock
         self._shared = None if shared is None else _held(shared)
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
         self._lock = threading.Lock()
 
     def take(self, key_id: str, requests_per_minute: int | None, requests: int = 1) -> float:
-        """Take so many tokens; 0.0 where they were there, else after how many seconds they are."""
+        """Take tokens; return 0.0, or the seconds until enough tokens are available."""
         if requests_per_minute is None:
             return 0.0
         most = float(requests_per_minute)
@@ -88,7 +88,7 @@ class RateLimiter:
 
     @contextmanager
     def _bucket(self, key_id: str, most: float) -> Iterator[_Bucket]:
-        """The bucket of a key, which no other process has meanwhile; at first it is full."""
+        """A context with the bucket of a key, locked against other processes; initially full."""
         full = _Bucket(most, most, self._clock())
         if self._shared is None:
             bucket = self._buckets.get(key_id, full)
@@ -113,7 +113,8 @@ class RateLimiter:
 
 
 def _held(folder: Path) -> int:
-    """The descriptor of a folder whose lock keeps it from what tidies temporary folders."""
+    """Return the descriptor of a locked folder; the lock protects it from cleaners of temporary
+    files."""
     import fcntl
 
     descriptor = os.open(folder, os.O_RDONLY)
@@ -124,15 +125,15 @@ def _held(folder: Path) -> int:
 class KeyAuthenticator:
     """Gives each sender a Service restricted to what the key allows.
 
-    A key is looked up in the store at each request, so that one that was revoked in any process is
-    refused at once. Whatever is wrong with a key, the error is the same, and so is the work: one
-    read of the store and one digest. Nothing is kept of a key that is not valid. Thread-safe.
+    A key is looked up in the store at each request, so that revoking it in any process takes effect
+    at once. All invalid keys give the same error after the same work: one read of the store and one
+    digest. Nothing is recorded of invalid keys. Thread-safe.
     """
 
     def __init__(
         self, service: Service, keys: KeyStore, *, limiter: RateLimiter | None = None
     ) -> None:
-        """``limiter`` counts requests by key; None makes one of this process."""
+        """``limiter`` counts requests by key; None creates one for this process."""
         self._service = service
         self._keys = keys
         self.limiter = limiter or RateLimiter()
@@ -140,23 +141,23 @@ class KeyAuthenticator:
         self._lock = threading.Lock()
 
     def __call__(self, authorization: str | None) -> Service:
-        """The Service of whoever has the key in ``authorization``, the value of that header.
+        """Return the Service for the key in ``authorization``, the value of the header.
 
         Raises:
-            AuthenticationError: there is no key, or it is not valid.
-            TooManyRequestsError: the key asks more often than it may.
+            AuthenticationError: there is no key, or it is invalid.
+            TooManyRequestsError: the key exceeds its rate limit.
         """
         key = self.key(authorization)
         self._count(key, 1)
         return self._restricted(key)
 
     def count_queries(self, authorization: str | None, queries: int) -> None:
-        """Count the further ones of ``queries`` in one request, each as a request of the key.
+        """Count each of ``queries`` in one request, after the first, as a request of the key.
 
         Raises:
-            AuthenticationError: there is no key, or it is not valid.
-            ValidationError: they are more than the key may ever ask at once.
-            TooManyRequestsError: the key asks more often than it may.
+            AuthenticationError: there is no key, or it is invalid.
+            ValidationError: there are more than the key's limit.
+            TooManyRequestsError: the key exceeds its rate limit.
         """
         key = self.key(authorization)
         most = key.requests_per_minute
@@ -177,7 +178,7 @@ class KeyAuthenticator:
             )
 
     def key(self, authorization: str | None) -> AccessKey:
-        """The valid key in the header.
+        """Return the valid key in the header.
 
         Raises:
             AuthenticationError: there is none.
@@ -190,7 +191,7 @@ class KeyAuthenticator:
         return found
 
     def _restricted(self, key: AccessKey) -> Service:
-        """The Service for a key; keys that allow the same share it."""
+        """Return the Service for a key; keys with the same access share it."""
         same = (key.dataset_ids, key.can_write, key.conditions)
         with self._lock:
             service = self._services.get(same)
@@ -204,7 +205,8 @@ class KeyAuthenticator:
 
 
 def authenticator(service: Service) -> KeyAuthenticator | None:
-    """What says who asks, by the keys of the Service's store; None where no key was ever made."""
+    """Return an authenticator for the keys of the Service's store; None if no key was ever
+    created."""
     if service.capabilities.settings is None:
         return None
     keys = KeyStore.of(service)
@@ -212,7 +214,7 @@ def authenticator(service: Service) -> KeyAuthenticator | None:
 
 
 def _token(authorization: str | None) -> Token | None:
-    """The key in a header ``Bearer tk_…``."""
+    """Return the key in a header ``Bearer tk_…``."""
     if authorization is None or len(authorization) > _LONGEST:
         return None
     scheme, _, text = authorization.strip().partition(" ")

@@ -1,6 +1,6 @@
-"""The keys of a store: ``tk_<id>_<secret>``, and what is kept of each, which is never the secret.
+"""The keys of a store: ``tk_<id>_<secret>``. The store keeps a record without the secret.
 
-They are in the store's settings: every process that has it open sees them at once.
+They are in the store's settings, so that every process sees changes at once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MOST_A_MINUTE: Final = 1_000_000
 
 @attrs.frozen(slots=True)
 class Token:
-    """A key as a caller has it."""
+    """A key with its secret, as a caller has it."""
 
     key_id: str
     secret: str = attrs.field(repr=False)
@@ -44,7 +44,7 @@ class Token:
 
     @property
     def digest(self) -> str:
-        """What is kept of the secret: its SHA-256."""
+        """The SHA-256 of the secret, which is stored."""
         return hashlib.sha256(self.secret.encode("ascii")).hexdigest()
 
 
@@ -54,16 +54,16 @@ def make_token() -> Token:
 
 
 def read_token(text: str) -> Token | None:
-    """The key that ``text`` is, None if it is none."""
+    """Parse a key; None if ``text`` is not a key."""
     found = _TOKEN.fullmatch(text)
     return None if found is None else Token(found[1], found[2])
 
 
 def conditions_text(where: Any) -> str:
-    """``where`` as JSON, with days and moments as ``{"$date": "…"}``.
+    """Return ``where`` as JSON, with dates as ``{"$date": "…"}``.
 
     Raises:
-        ValidationError: it holds something else than conditions do.
+        ValidationError: it has other values than conditions allow.
     """
     try:
         return json.dumps(where, ensure_ascii=False, default=_plain)
@@ -87,18 +87,18 @@ def _moment(given: datetime | None) -> datetime | None:
 
 @attrs.frozen(kw_only=True)
 class AccessKey:
-    """What is kept of a key.
+    """The stored record of a key.
 
     Attributes:
         id: its public part.
-        name: whose it is, or what for, in words.
-        digest: the SHA-256 of its secret; "" once it is revoked.
-        dataset_ids, can_write: what it gives access to; see `Access`.
-        conditions: the ``where`` of that access as JSON, "" for none.
-        requests_per_minute: how often it may ask; None for any number. As many may come at once.
-        created_at: when it was made.
-        expires_at: from when on it is not valid; None for never.
-        revoked_at: since when it is revoked; None if it is not.
+        name: its owner or purpose.
+        digest: the SHA-256 of its secret; "" after revocation.
+        dataset_ids, can_write: its access; see `Access`.
+        conditions: the ``where`` of its access as JSON, "" for none.
+        requests_per_minute: its rate limit, also the maximum burst; None for unlimited.
+        created_at: when it was created.
+        expires_at: when it expires; None for never.
+        revoked_at: when it was revoked; None if it was not.
     """
 
     id: str
@@ -115,7 +115,7 @@ class AccessKey:
     def __attrs_post_init__(self) -> None:
         check_text(self.name, "a key's name")
         if len(self.name) > 200:
-            raise ValidationError("a key's name has at most 200 characters: say less")
+            raise ValidationError("a key's name has at most 200 characters: shorten it")
         if self.requests_per_minute is not None:
             check_whole(self.requests_per_minute, "requests_per_minute", least=1)
             if self.requests_per_minute > _MOST_A_MINUTE:
@@ -126,7 +126,7 @@ class AccessKey:
 
     @property
     def where(self) -> Mapping[str, Any] | None:
-        """The filter that every document passes which it gives access to."""
+        """The filter of the documents that the key can access."""
         if not self.conditions:
             return None
         found: Mapping[str, Any] = json.loads(self.conditions)
@@ -134,7 +134,7 @@ class AccessKey:
 
     @property
     def access(self) -> Access:
-        """What it gives access to."""
+        """The access of the key."""
         return Access(dataset_ids=self.dataset_ids, can_write=self.can_write, where=self.where)
 
     def state(self, now: datetime | None = None) -> str:
@@ -146,7 +146,7 @@ class AccessKey:
 
 
 def opens(token: Token, key: AccessKey | None, now: datetime | None = None) -> bool:
-    """Whether ``key`` is that of ``token``, and valid. Takes as long where it is not."""
+    """Return whether ``key`` matches ``token`` and is valid, in constant time."""
     kept = _NO_DIGEST if key is None or not key.digest else key.digest
     same = hmac.compare_digest(token.digest, kept)
     return same and key is not None and key.state(now) == "valid"
@@ -154,7 +154,7 @@ def opens(token: Token, key: AccessKey | None, now: datetime | None = None) -> b
 
 @attrs.frozen(kw_only=True)
 class NewKey:
-    """A key that was just made: ``token`` is shown once, and kept nowhere."""
+    """A new key: ``token`` is shown once and not stored."""
 
     token: str = attrs.field(repr=False)
     key: AccessKey
@@ -166,14 +166,14 @@ _PREFIX: Final = "access/key/"
 
 
 class KeyStore:
-    """Makes, lists and revokes keys."""
+    """Creates, lists and revokes keys."""
 
     def __init__(self, settings: SettingsStore) -> None:
         self._settings = settings
 
     @classmethod
     def of(cls, service: Service) -> KeyStore:
-        """The keys of a Service's store.
+        """Return the keys of a Service's store.
 
         Raises:
             NotAvailableError: the store keeps no settings, or the Service is restricted.
@@ -182,10 +182,12 @@ class KeyStore:
 
         settings = service.capabilities.settings
         if isinstance(service, RestrictedService):
-            raise NotAvailableError("a restricted Service has no keys: use the one it is made of")
+            raise NotAvailableError(
+                "a restricted Service has no keys: use the unrestricted Service"
+            )
         if settings is None:
             raise NotAvailableError(
-                "this store keeps no settings, and so no keys: use SQLite, files or memory"
+                "this store keeps no settings, which keys need: use SQLite, files or memory"
             )
         return cls(settings)
 
@@ -199,12 +201,12 @@ class KeyStore:
         requests_per_minute: int | None = None,
         expires_at: datetime | None = None,
     ) -> NewKey:
-        """Make a key and keep it; the answer has its text, which nothing shows again.
+        """Create and store a key; only this result has its text.
 
         The arguments are those of `AccessKey`.
 
         Raises:
-            ValidationError: one of them is invalid, or the key would have expired already.
+            ValidationError: an argument is invalid, or the expiry has passed.
         """
         dataset_ids = Access(dataset_ids=dataset_ids).dataset_ids
         while True:
@@ -227,16 +229,16 @@ class KeyStore:
                 return NewKey(token=token.text, key=key)
 
     def get(self, key_id: str) -> AccessKey | None:
-        """The key of this id, None if there is none.
+        """Return the key with this id, None if there is none.
 
         Raises:
-            CorruptStoreError: what is kept of it cannot be read.
+            CorruptStoreError: its record cannot be read.
         """
         text = self._settings.get_setting(_PREFIX + key_id)
         return None if text is None else _key(text)
 
     def list(self) -> Sequence[AccessKey]:
-        """All keys, expired and revoked ones too, in the order they were made.
+        """Return all keys, including expired and revoked ones, in order of creation.
 
         Raises:
             CorruptStoreError: as `get`.
@@ -245,14 +247,14 @@ class KeyStore:
         return sorted(map(_key, found.values()), key=lambda key: (key.created_at, key.id))
 
     def any(self) -> bool:
-        """Whether a key was ever made, be it valid or not."""
+        """Return whether any key exists, valid or not."""
         return bool(self._settings.list_settings(_PREFIX))
 
     def revoke(self, key_id: str) -> AccessKey:
-        """Make a key invalid, from now on and in every process. Idempotent.
+        """Revoke a key at once in every process. Idempotent.
 
         Raises:
-            NotFoundError: there is no key of this id.
+            NotFoundError: there is no key with this id.
         """
         while True:
             text = self._settings.get_setting(_PREFIX + key_id)

@@ -1,4 +1,4 @@
-"""LangChain's documents in a dataset: retriever, vector store, document index; its embedder."""
+"""LangChain's retriever, vector store, document index and embedder over a dataset."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from triptych.service import Service
 
 
 class LangChainEmbedder:
-    """Embeds with LangChain's ``embeddings``, whose vectors are made of unit length.
+    """An embedder that uses LangChain's ``embeddings``, scaled to unit length.
 
-    ``signature`` names the model and its revision: vectors of two signatures are never compared. By
-    default it is the class, with its ``model`` or ``model_name`` if it has one.
+    ``signature`` names the model and its revision: vectors of different signatures are never
+    compared. By default it is the class and its ``model`` or ``model_name``, if any.
     """
 
     def __init__(self, embeddings: Embeddings, *, signature: str | None = None) -> None:
@@ -51,11 +51,11 @@ class LangChainEmbedder:
 
 
 _OTHER = "langchain.metadata"
-"""The metadata key of what Triptych's metadata cannot hold, as JSON: nested objects and None."""
+"""The metadata key for values that Triptych's metadata cannot hold, as JSON: objects and None."""
 
 
 def new_documents(documents: Iterable[Document], ids: Sequence[str | None]) -> list[NewDocument]:
-    """What is to be put; a document without an id gets a random one."""
+    """Convert documents for storing; a document without an id gets a random one."""
     return [
         NewDocument(
             name=name or document.id or str(uuid.uuid4()),
@@ -67,14 +67,14 @@ def new_documents(documents: Iterable[Document], ids: Sequence[str | None]) -> l
 
 
 def document_of(stored: SourceDocument) -> Document:
-    """The whole document, as it was put."""
+    """Convert a stored document back."""
     return Document(
         id=stored.name, page_content=stored.content, metadata=_metadata(stored.metadata)
     )
 
 
 def passage_of(hit: Hit) -> Document:
-    """A passage, with where it is from: ``metadata["triptych"]``."""
+    """Convert a hit to a document with its source in ``metadata["triptych"]``."""
     source = {
         "dataset_id": hit.dataset_id,
         "doc_name": hit.doc_name,
@@ -91,7 +91,7 @@ def passage_of(hit: Hit) -> Document:
 
 
 def get_documents(kb: Service, dataset_id: str, ids: Iterable[str]) -> list[Document]:
-    """Those of ``ids`` that there are, in this order."""
+    """Return the existing documents of ``ids``, in this order."""
     found = []
     for name in ids:
         try:
@@ -102,20 +102,20 @@ def get_documents(kb: Service, dataset_id: str, ids: Iterable[str]) -> list[Docu
 
 
 def delete_documents(kb: Service, dataset_id: str, ids: Iterable[str] | None) -> list[str]:
-    """Delete them; those that there were.
+    """Delete documents; return the ids that existed.
 
     Raises:
         ValueError: no ids are given. `Service.delete_dataset` deletes all.
     """
     if ids is None:
-        raise ValueError("ids says which documents are deleted: give a list")
+        raise ValueError("ids is required: give a list of documents to delete")
     return [name for name in dict.fromkeys(ids) if kb.delete_document(dataset_id, name)]
 
 
 def search_documents(
     kb: Service, dataset_id: str, query: Any, limit: int, options: Mapping[str, Any]
 ) -> list[tuple[Document, float]]:
-    """The best documents, each once and whole, with their scores."""
+    """Return the best distinct documents, complete, with their scores."""
     if dataset_id not in kb.list_datasets():
         return []
     hits = kb.search(query, dataset_id=dataset_id, top_k=limit, per_document=1, **options).hits
@@ -127,7 +127,7 @@ def search_documents(
 
 
 def _plain(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Metadata that Triptych can hold."""
+    """Convert metadata to Triptych's types."""
     plain: dict[str, Any] = {}
     other: dict[str, Any] = {}
     for key, value in metadata.items():
@@ -155,13 +155,13 @@ def _metadata(plain: Mapping[str, Any]) -> dict[str, Any]:
 class TriptychRetriever(BaseRetriever):
     """Finds passages: ``retriever.invoke("…")`` returns a `Document` for each hit, best first.
 
-    Their ``metadata`` is the document's, with ``source``, its name, and ``triptych``: where the
-    passage is, of which version, its score, and why it is stale, if it is.
+    Their ``metadata`` is the document's, with its name as ``source``, and with position, version,
+    score and staleness of the passage in ``triptych``.
 
     Attributes:
-        kb: an open knowledge base, which stays open. One on a server will do.
+        kb: an open knowledge base, local or on a server; it is not closed.
         dataset_id: the dataset to search; "" for all.
-        k: how many passages; ``invoke(query, k=…)`` overrides it.
+        k: the maximum number of passages; ``invoke(query, k=…)`` overrides it.
         options: further options of `Service.search`, such as ``{"mode": "bm25", "where": {…}}``.
     """
 
@@ -186,9 +186,9 @@ class TriptychDocumentIndex(DocumentIndex):
     """Keeps LangChain's documents in a dataset, and retrieves whole documents.
 
     Attributes:
-        kb: an open knowledge base, which stays open.
+        kb: an open knowledge base; it is not closed.
         dataset_id: the dataset.
-        k: how many documents are retrieved.
+        k: the maximum number of documents to retrieve.
         options: further options of `Service.search`.
     """
 
@@ -200,7 +200,7 @@ class TriptychDocumentIndex(DocumentIndex):
     options: dict[str, Any] = Field(default_factory=dict)
 
     def upsert(self, items: Sequence[Document], /, **kwargs: Any) -> UpsertResponse:
-        """Put documents; which were stored, and which were not."""
+        """Store documents; return the ids that were stored and that failed."""
         new = new_documents(items, [None] * len(items))
         if not new:
             return UpsertResponse(succeeded=[], failed=[])
@@ -211,7 +211,7 @@ class TriptychDocumentIndex(DocumentIndex):
         )
 
     def delete(self, ids: list[str] | None = None, **kwargs: Any) -> DeleteResponse:
-        """Delete documents; which there were.
+        """Delete documents; return the ids that existed.
 
         Raises:
             ValueError: no ids are given.
@@ -233,20 +233,19 @@ class TriptychDocumentIndex(DocumentIndex):
 class TriptychVectorStore(VectorStore):
     """Keeps LangChain's documents in a dataset: an id is a document's name.
 
-    A search returns whole documents, each once, however long: Triptych cuts them into chunks
-    itself. It is hybrid where the knowledge base has an embedder; ``mode="vector"`` and ``"bm25"``
-    search by one lane. ``filter`` is a ``where``. Nested metadata comes back as it was, but cannot
-    be filtered by.
+    A search returns distinct whole documents of any length: Triptych cuts them into chunks itself.
+    It is hybrid if the knowledge base has an embedder; ``mode="vector"`` and ``"bm25"`` search one
+    lane. ``filter`` is a ``where``. Nested metadata is preserved, but filters cannot use it.
     """
 
     def __init__(self, kb: Service, dataset_id: str = "langchain") -> None:
-        """Use a dataset of ``kb``, which stays open and has the embedder."""
+        """Use a dataset of ``kb``, which has the embedder and is not closed."""
         self.kb = kb
         self.dataset_id = dataset_id
 
     @property
     def embeddings(self) -> Embeddings | None:
-        """LangChain's embeddings, where the knowledge base has those."""
+        """LangChain's embeddings, if the knowledge base uses them."""
         embedder = self.kb.options.embedder
         return embedder.embeddings if isinstance(embedder, LangChainEmbedder) else None
 
@@ -280,10 +279,10 @@ class TriptychVectorStore(VectorStore):
         ids: Sequence[str | None] | None = None,
         **kwargs: Any,
     ) -> list[str]:
-        """Put texts; what has an id that is there replaces it. The ids.
+        """Store texts, replacing those with existing ids; return the ids.
 
         Raises:
-            ValueError: there are not as many metadatas or ids as texts.
+            ValueError: the number of metadatas or ids differs from the number of texts.
         """
         every = list(texts)
         for what, given in (("metadatas", metadatas), ("ids", ids)):
@@ -297,10 +296,10 @@ class TriptychVectorStore(VectorStore):
         return self.add_documents(documents, ids=ids)
 
     def add_documents(self, documents: list[Document], **kwargs: Any) -> list[str]:
-        """Put documents, by ``ids``, their own ids, or random ones. The ids.
+        """Store documents under ``ids``, their own ids, or random ones; return the ids.
 
         Raises:
-            TriptychError: what failed first. What was stored before stays.
+            TriptychError: the first failure. Documents stored before it remain.
         """
         ids = kwargs.get("ids") or [None] * len(documents)
         new = new_documents(documents, ids)
@@ -313,7 +312,7 @@ class TriptychVectorStore(VectorStore):
         return get_documents(self.kb, self.dataset_id, ids)
 
     def delete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:
-        """Delete documents; what is not there is none the less gone.
+        """Delete documents, which need not exist.
 
         Raises:
             ValueError: no ids are given.
@@ -322,19 +321,19 @@ class TriptychVectorStore(VectorStore):
         return True
 
     def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
-        """The best documents; ``filter`` and `Service.search`'s options go to the search."""
+        """Return the best documents; ``filter`` and options are passed to `Service.search`."""
         return [document for document, _ in self.similarity_search_with_score(query, k, **kwargs)]
 
     def similarity_search_with_score(
         self, query: str, k: int = 4, **kwargs: Any
     ) -> list[tuple[Document, float]]:
-        """The best documents with their scores: the greater, the better."""
+        """Return the best documents with their scores; higher is better."""
         return search_documents(self.kb, self.dataset_id, query, k, _options(kwargs))
 
     def similarity_search_by_vector(
         self, embedding: list[float], k: int = 4, **kwargs: Any
     ) -> list[Document]:
-        """Not available: a query is a text here, which the knowledge base embeds.
+        """Not available: the knowledge base embeds queries itself.
 
         Raises:
             NotImplementedError: always.

@@ -1,4 +1,4 @@
-"""What LangChain remembers in a dataset: a model's answers, and what was indexed when."""
+"""LangChain's LLM cache and record manager over a dataset."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ _KEPT: Final[list[Any]] = [
     Generation,
     GenerationChunk,
 ]
-"""What is made of what the store holds: nothing else, whoever wrote it."""
+"""The only classes that are deserialized from the store."""
 
 
 class TriptychCache(BaseCache):
-    """Keeps what a model answered to a prompt, word for word the same.
+    """Caches a model's responses to identical prompts.
 
-    Give it a knowledge base of its own, without an embedder: what is cached is found by a search of
-    all datasets.
+    Use a separate knowledge base without an embedder: searches of all datasets would find the
+    cached responses.
 
     Args:
-        kb: an open knowledge base, which stays open.
-        dataset_id: the dataset that the answers are in; `clear` deletes it.
-        expires_after: how long an answer holds; None for ever.
+        kb: an open knowledge base; it is not closed.
+        dataset_id: the dataset of the responses; `clear` deletes it.
+        expires_after: how long a response is valid; None for ever.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class TriptychCache(BaseCache):
         self.expires_after = expires_after
 
     def lookup(self, prompt: str, llm_string: str) -> Sequence[Generation] | None:
-        """What is kept; None where nothing is, or it has expired."""
+        """Return the cached response; None if there is none or it has expired."""
         try:
             stored = self.kb.get_document(self.dataset_id, _key(prompt, llm_string))
         except NotFoundError:
@@ -69,7 +69,7 @@ class TriptychCache(BaseCache):
         return found if isinstance(found, list) else None
 
     def update(self, prompt: str, llm_string: str, return_val: Sequence[Generation]) -> None:
-        """Keep an answer in place of what is kept."""
+        """Cache a response, replacing an earlier one."""
         expires_at = None if self.expires_after is None else datetime.now(UTC) + self.expires_after
         self.kb.put_document(
             self.dataset_id,
@@ -80,7 +80,7 @@ class TriptychCache(BaseCache):
         )
 
     def clear(self, **kwargs: Any) -> None:
-        """Forget all answers."""
+        """Delete all cached responses."""
         self.kb.delete_dataset(self.dataset_id)
 
 
@@ -95,19 +95,19 @@ _AT_ONCE: Final = 500
 
 
 class TriptychRecordManager(RecordManager):
-    """Keeps the records of `langchain_core.indexing.index` beside what is indexed.
+    """Keeps the records of `langchain_core.indexing.index` in a knowledge base.
 
-    Each key is a document of its own in the dataset ``namespace``, so that records outlive the
-    process, and several processes share them.
+    Each key is a document in the dataset ``namespace``, so that records outlive the process, and
+    several processes share them.
     """
 
     def __init__(self, kb: Service, namespace: str = "langchain-records") -> None:
-        """Keep the records in the dataset ``namespace`` of ``kb``, which stays open."""
+        """Keep the records in the dataset ``namespace`` of ``kb``, which is not closed."""
         super().__init__(namespace)
         self.kb = kb
 
     def create_schema(self) -> None:
-        """Make the dataset."""
+        """Create the dataset."""
         self.kb.create_dataset(self.namespace)
 
     acreate_schema = in_thread(create_schema)
@@ -127,10 +127,10 @@ class TriptychRecordManager(RecordManager):
         group_ids: Sequence[str | None] | None = None,
         time_at_least: float | None = None,
     ) -> None:
-        """Note that keys were indexed now.
+        """Record that keys were indexed now.
 
         Raises:
-            ValueError: there are not as many groups as keys, or the clock is behind
+            ValueError: the numbers of groups and keys differ, or the clock is behind
                 ``time_at_least``.
         """
         groups = [None] * len(keys) if group_ids is None else group_ids
@@ -175,7 +175,7 @@ class TriptychRecordManager(RecordManager):
         group_ids: Sequence[str] | None = None,
         limit: int | None = None,
     ) -> list[str]:
-        """The keys that were indexed before and after these moments, of these groups."""
+        """List the keys of these groups that were indexed between these times."""
         if self.namespace not in self.kb.list_datasets():
             return []
         updated: dict[str, Any] = {}
@@ -192,7 +192,7 @@ class TriptychRecordManager(RecordManager):
     alist_keys = in_thread(list_keys)
 
     def delete_keys(self, keys: Sequence[str]) -> None:
-        """Forget keys."""
+        """Delete keys."""
         for key in keys:
             self.kb.delete_document(self.namespace, _name(key))
 

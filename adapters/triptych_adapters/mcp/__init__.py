@@ -1,4 +1,4 @@
-"""The knowledge base as a server of the Model Context Protocol.
+"""A server of the Model Context Protocol for a knowledge base.
 
-Nothing here is imported by the rest of Triptych: importing the protocol's SDK takes a second.
+The rest of Triptych does not import it, because importing the protocol's SDK takes a second.
 """

@@ -1,4 +1,4 @@
-"""What coding agents take as configuration of a server."""
+"""The configuration of a server for coding agents."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Final
 import triptych
 
 KEY: Final = "TRIPTYCH_API_KEY"
-"""The variable of the environment that a configuration names in place of a key."""
+"""The environment variable that a configuration names instead of a key."""
 _REFERENCES: Final = {"claude": f"${{{KEY}}}", "gemini": f"${KEY}"}
-"""How agents name it; the others write ``${env:…}``."""
+"""The syntax of agents for the variable; the others write ``${env:…}``."""
 
 AGENTS: Final[Mapping[str, str]] = {
     "claude": ".mcp.json of a project (Claude Code), claude_desktop_config.json (Claude Desktop)",
@@ -21,7 +21,7 @@ AGENTS: Final[Mapping[str, str]] = {
     "vscode": ".vscode/mcp.json of a project",
     "codex": "~/.codex/config.toml",
 }
-"""The agents, each with the file that the configuration goes into."""
+"""The agents, each with its configuration file."""
 
 SKILL: Final = Path(triptych.__file__).parent / ".agents" / "skills" / "triptych" / "SKILL.md"
 """Instructions for agents on how to use Triptych, installed with it."""
@@ -32,9 +32,9 @@ _NAME: Final = "triptych"
 def configuration(
     agent: str, *, command: Sequence[str] = (), url: str = "", key: bool = False
 ) -> str:
-    """The part of the agent's file that adds the server: a ``command``, or a ``url``.
+    """Return the part of the agent's file that adds the server: a ``command`` or a ``url``.
 
-    With ``key`` it names the variable `KEY`, which holds the key that is needed.
+    With ``key`` it names the variable `KEY` for the required key.
     """
     if agent == "codex":
         lines = [f"[mcp_servers.{_NAME}]"]

@@ -48,10 +48,10 @@ _log = logging.getLogger(LOGGER)
 
 
 def check_binding(host: str, hosts: Sequence[str], *, keys: bool) -> None:
-    """Refuse to serve others than this machine without keys, or under names nobody gave.
+    """Check that a server without keys is only for this machine, and that host names are given.
 
     Raises:
-        ValidationError: it is not safe to bind there.
+        ValidationError: it is not safe to bind to this address.
     """
     if not keys:
         check_loopback(host)
@@ -77,13 +77,13 @@ def make_app(
     limits: Limits = LIMITS,
     sessions: bool = True,
 ) -> ASGIApp:
-    """The ASGI app that serves ``server`` at `PATH`.
+    """Return the ASGI app that serves ``server`` at `PATH`.
 
-    ``hosts`` are the values of Host that it answers to, beside ``host`` and the loopback; with
-    any port, or a port of their own. ``origins`` are the pages that may ask; none by default.
+    ``hosts`` are further accepted values of Host, besides ``host`` and the loopback, with or
+    without a port. ``origins`` are the origins of web pages that may send requests; default none.
     With ``authenticate`` each request needs a key, and each key has its share of ``limits``.
-    ``sessions`` are those of the protocol's older era; without them any of several processes
-    answers each request.
+    ``sessions`` enables the sessions of older protocol versions; without them any of several
+    processes can answer a request.
     """
     check_origins(origins, keys=False)
     names = dict.fromkeys((*LOOPBACK_NAMES, host, *hosts))
@@ -113,7 +113,7 @@ def make_app(
 
 
 class _Keys:
-    """ASGI middleware: who asks, before anything of what they ask is read."""
+    """ASGI middleware that authenticates a request before its body is read."""
 
     def __init__(
         self, app: _Sessions, authenticate: Authenticator, calls: Calls, seconds: float
@@ -146,9 +146,9 @@ class _Keys:
 
 
 class _Sessions:
-    """ASGI middleware, below `_Keys`: no key has more sessions open than ``most``.
+    """ASGI middleware, below `_Keys`: limits the open sessions of each key to ``most``.
 
-    They end as the SDK ends them: by DELETE, or after `_IDLE` seconds without a request.
+    The SDK ends sessions: by DELETE, or after `_IDLE` seconds without a request.
     """
 
     def __init__(self, app: ASGIApp, most: int) -> None:
@@ -160,7 +160,7 @@ class _Sessions:
         """Serve a request.
 
         Raises:
-            TooManyRequestsError: it may open a session, and the key has as many as it may.
+            TooManyRequestsError: it may open a session, but the key has the maximum number.
         """
         if scope["type"] != "http":
             await self._app(scope, receive, send)
@@ -224,7 +224,7 @@ def serve_http(
     on_ready: Callable[[str, int], None],
     limits: Limits = LIMITS,
 ) -> None:
-    """Serve until SIGINT or SIGTERM. What is under way then has two seconds to end."""
+    """Serve until SIGINT or SIGTERM. Running requests then have two seconds to end."""
     HeadProtocol.limit(limits)
     server = uvicorn.Server(limited_config(app, limits, timeout_graceful_shutdown=2))
     on_ready(*_address(sock))
@@ -276,7 +276,7 @@ def _app(
     names: dict[str, Any],
     shared: Path | None,
 ) -> ASGIApp:
-    """The app of one of several processes, with a Service of its own."""
+    """Return the app of one of several processes, with its own Service."""
     log_to_stderr()
     HeadProtocol.limit(limits)
     end_with_parent()

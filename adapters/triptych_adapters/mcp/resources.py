@@ -1,4 +1,4 @@
-"""Documents and layers as resources: their URIs, listed in pages, read.
+"""Documents and layers as MCP resources.
 
 A URI is ``triptych://dataset/docs/document/guide/start.md``, ``…/version/3/guide/start.md``,
 ``…/layer/L0/guide/start.md`` or, of the dataset itself, ``triptych://dataset/docs/layer/L0``.
@@ -30,13 +30,13 @@ _URI: Final = re.compile(
 
 @attrs.frozen(kw_only=True, slots=True)
 class Place:
-    """What a URI names.
+    """The parsed URI of a resource.
 
     Attributes:
         dataset_id: the dataset.
         name: the document, or a folder with its slash; "" for the dataset itself.
-        version: of the document; None for what it is now.
-        layer: of the document, folder or dataset; None for the document's text.
+        version: the document's version; None for the current one.
+        layer: the layer of the document, folder or dataset; None for the document's text.
     """
 
     dataset_id: str
@@ -46,7 +46,7 @@ class Place:
 
     @property
     def uri(self) -> str:
-        """The URI, percent-encoded but for the slashes of the name."""
+        """The URI, percent-encoded except for the slashes of the name."""
         root = f"triptych://dataset/{_segment(self.dataset_id)}"
         name = "/".join(map(_segment, self.name.split("/")))
         if self.layer is not None:
@@ -63,10 +63,10 @@ def _segment(text: str) -> str:
 
 
 def read_uri(uri: str) -> Place:
-    """What ``uri`` names, whether or not it is there.
+    """Parse ``uri``; the resource need not exist.
 
     Raises:
-        NotFoundError: it is none of this server's.
+        NotFoundError: the URI is not of this server.
     """
     found = _URI.fullmatch(uri)
     if found is None:
@@ -95,19 +95,20 @@ TEMPLATES: Final[Sequence[dict[str, Any]]] = (
         "uriTemplate": _ROOT + "/document/{+name}",
         "name": "document",
         "title": "A document",
-        "description": "The text of a document, as it was put.",
+        "description": "The exact stored text of a document.",
     },
     {
         "uriTemplate": _ROOT + "/version/{version}/{+name}",
         "name": "document-version",
         "title": "An earlier version of a document",
-        "description": "The text of a document as it was in a version that is kept.",
+        "description": "The text of a kept version of a document.",
     },
     {
         "uriTemplate": _ROOT + "/layer/{layer}/{+name}",
         "name": "layer",
         "title": "The abstract or overview of a document or folder",
-        "description": "layer is L0 (one sentence) or L1 (an overview); a folder ends in a slash.",
+        "description": "layer is L0 (one sentence) or L1 (an overview); a folder's name ends in a "
+        "slash.",
     },
     {
         "uriTemplate": _ROOT + "/layer/{layer}",
@@ -116,20 +117,20 @@ TEMPLATES: Final[Sequence[dict[str, Any]]] = (
         "description": "layer is L0 (one sentence) or L1 (an overview).",
     },
 )
-"""The forms of the URIs, as the protocol writes them."""
+"""The URI templates of the protocol."""
 
 
 @attrs.frozen(kw_only=True, slots=True)
 class Resources:
-    """The resources of a Service, or of one dataset of it."""
+    """The resources of a Service, or of one of its datasets."""
 
     service: Service
     dataset_id: str | None = None
 
     def page(self, cursor: str | None) -> tuple[list[dict[str, Any]], str | None]:
-        """One page of resources, and the cursor of the next.
+        """Return one page of resources and the cursor of the next.
 
-        Each dataset's own layers come first, then its documents by name.
+        The layers of each dataset are first, then its documents by name.
 
         Raises:
             ValidationError: the cursor is damaged.
@@ -143,7 +144,7 @@ class Resources:
         return [entry for _, entry in page], following
 
     def read(self, uri: str) -> dict[str, Any]:
-        """The text of a resource, with its URI and media type.
+        """Return the text of a resource with its URI and media type.
 
         Raises:
             NotFoundError: there is no such resource.
@@ -163,9 +164,8 @@ class Resources:
     def complete(
         self, argument: str, value: str, given: Mapping[str, str]
     ) -> tuple[list[str], bool]:
-        """The values that begin with ``value`` for an argument of a template; whether all are.
-
-        ``given`` are the template's other arguments.
+        """Return the values with the prefix ``value`` for an argument of a template, and whether
+        these are all. ``given`` are the template's other arguments.
         """
         dataset_id = self.dataset_id or given.get("dataset_id", "")
         try:
@@ -192,7 +192,7 @@ class Resources:
         return None if found is None else found.content
 
     def _entries(self, position: Position) -> Iterator[tuple[Key, dict[str, Any]]]:
-        """The resources after ``position``: a dataset, a name, and a layer of the dataset."""
+        """Yield the resources after ``position``: a dataset, a name, and a layer of the dataset."""
         dataset, after, own = position.after or ("", "", "")
         datasets = self.service.list_datasets()
         for dataset_id in datasets:
@@ -207,7 +207,7 @@ class Resources:
                     yield (dataset_id, info.name, ""), _entry(info)
 
     def _own(self, dataset_id: str, after: str) -> Iterator[tuple[Key, dict[str, Any]]]:
-        """The layers of the dataset itself."""
+        """Yield the layers of the dataset itself."""
         for layer, what in ((Layer.ABSTRACT, "Abstract"), (Layer.OVERVIEW, "Overview")):
             place = Place(dataset_id=dataset_id, layer=layer)
             if str(layer) > after and self._layer(place) is not None:
@@ -232,5 +232,5 @@ def _entry(info: DocumentInfo) -> dict[str, Any]:
 
 
 def _media_type(name: str) -> str:
-    """What the text is, which is not what a file was that it was read from."""
+    """Return the media type of the text, not of the file that it was extracted from."""
     return "text/markdown" if name.lower().endswith(_MARKDOWN) else "text/plain"

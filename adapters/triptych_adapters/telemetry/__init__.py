@@ -1,6 +1,6 @@
 """Observers of `triptych.telemetry`: for OpenTelemetry and for Prometheus (extra ``telemetry``).
 
-A name is imported when it is first used: each needs one of the two packages only.
+Names are imported at first use, because each needs only one of the two packages.
 """
 
 from triptych._internal.lazy import lazy_exports

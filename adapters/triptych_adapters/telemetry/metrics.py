@@ -1,4 +1,4 @@
-"""The metrics of a process, the figures of a store: one table for Prometheus and OpenTelemetry."""
+"""The table of metrics of a process and of a store, for Prometheus and OpenTelemetry."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from triptych.telemetry import Operation
 
 @attrs.frozen
 class Figure:
-    """A figure of a store, of all its datasets together: its name, its unit, and what it is.
+    """A metric of a store over all its datasets: Prometheus name, unit and description.
 
-    The name is Prometheus'. A counter counts from the beginning of the store.
+    A counter counts from the creation of the store.
     """
 
     name: str
@@ -66,7 +66,7 @@ FIGURES: Final = (
 
 
 def figures(stats: Sequence[DatasetStats], cache: CacheStats | None) -> dict[str, int]:
-    """The figures by name, in order; those of the cache only where there is one."""
+    """Return the metrics of a store by name, in order; those of the cache only if there is one."""
     found = {
         "datasets": len(stats),
         "documents": sum(each.documents for each in stats),
@@ -89,8 +89,8 @@ def figures(stats: Sequence[DatasetStats], cache: CacheStats | None) -> dict[str
 
 
 class StoreFigures:
-    """The figures of a Service's store, read again after some seconds only: they cost a scan of
-    its indexes, and whoever scrapes often should not pay for it. Thread-safe."""
+    """The metrics of a Service's store, cached for some seconds, because reading them scans its
+    indexes. Thread-safe."""
 
     def __init__(self, service: Service, *, seconds: float = 15.0) -> None:
         self._service = service
@@ -100,7 +100,7 @@ class StoreFigures:
         self._until = 0.0
 
     def __call__(self) -> dict[str, int]:
-        """The figures, at most so many seconds old."""
+        """Return the metrics, at most as old as the cache time."""
         with self._lock:
             if time.monotonic() >= self._until:
                 try:
@@ -126,11 +126,11 @@ class Metric:
     """A metric of this process.
 
     Attributes:
-        name: as OpenTelemetry has it; `prometheus_name` is the other.
-        kind: how it is counted; "up-down" is a gauge for Prometheus.
+        name: the name for OpenTelemetry; see `prometheus_name`.
+        kind: the kind of instrument; "up-down" is a gauge for Prometheus.
         unit: "s" is seconds; "{…}" counts.
-        about: what it is.
-        labels: what it is counted by.
+        about: the description.
+        labels: the names of its labels.
     """
 
     name: str
@@ -148,7 +148,7 @@ class Metric:
 
 @attrs.frozen
 class Measurement:
-    """A number for a metric; ``labels`` are in the metric's order."""
+    """A value for a metric; ``labels`` are in the metric's order."""
 
     metric: Metric
     value: float
@@ -233,12 +233,12 @@ MODEL_CALLS: Final = frozenset({"embed", "encode", "rerank", "generate"})
 
 
 def outcome_of(operation: Operation) -> str:
-    """``ok``, or the name of the error that an operation ended with."""
+    """Return ``ok``, or the name of the operation's error."""
     return "ok" if operation.error is None else type(operation.error).__name__
 
 
 def measurements(operation: Operation) -> Iterator[Measurement]:
-    """What an operation that has ended adds to the metrics."""
+    """Return the values that an ended operation adds to the metrics."""
     name, outcome, seconds = operation.name, outcome_of(operation), operation.seconds
     if name == "search":
         yield from _of_search(operation, outcome)

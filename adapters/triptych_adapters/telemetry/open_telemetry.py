@@ -1,4 +1,4 @@
-"""Spans and metrics for OpenTelemetry, over its API alone: the program brings the SDK."""
+"""Spans and metrics for OpenTelemetry. It uses only the API: the program provides the SDK."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ _NAMES: Final = {
 
 
 class OpenTelemetryObserver:
-    """Makes a span of each operation, and adds to metrics.
+    """Creates a span for each operation and updates metrics.
 
-    A search is a span, with one for each of its lanes and model calls; its stages are attributes,
-    in seconds. A request continues the trace that its headers name, unless a span is current
-    already. No text of a query or a document, and no name of a document or dataset is in a span.
-    An error is there by its type alone: its message may quote what was asked.
+    A search is a span with child spans for its lanes and model calls; its stages are attributes, in
+    seconds. A request continues the trace in its headers, unless a span is already current. Spans
+    have no texts of queries or documents and no names of documents or datasets. Errors are recorded
+    only by type, because messages may quote queries.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class OpenTelemetryObserver:
         meter_provider: MeterProvider | None = None,
         figures: Callable[[], Mapping[str, int]] | None = None,
     ) -> None:
-        """None are the providers of the process; ``figures`` are of a store (`StoreFigures`)."""
+        """None uses the global providers; ``figures`` are metrics of a store (`StoreFigures`)."""
         version = triptych.__version__
         self._tracer = trace.get_tracer(_SCOPE, version, tracer_provider)
         meter = metrics.get_meter(_SCOPE, version, meter_provider)
@@ -76,7 +76,7 @@ class OpenTelemetryObserver:
         return _Spanned(self, operation, span)
 
     def count(self, operation: Operation) -> None:
-        """Add what an operation that has ended came to to the metrics."""
+        """Add an ended operation to the metrics."""
         if operation.name == "request":
             self._instruments[UNDER_WAY.name].add(-1)
         for each in measurements(operation):
@@ -89,7 +89,7 @@ class OpenTelemetryObserver:
 
 
 class _Spanned(Observation):
-    """A span, which is current while its operation is."""
+    """A span that is current while its operation is."""
 
     def __init__(self, observer: OpenTelemetryObserver, operation: Operation, span: Span) -> None:
         self._observer = observer
@@ -147,7 +147,7 @@ def _made(metric: Metric, meter: Meter) -> Any:
 
 
 def _observed(figure: Figure, meter: Meter, figures: Callable[[], Mapping[str, int]]) -> None:
-    """An instrument that reads one figure when it is asked."""
+    """Create an observable instrument for one metric of the store."""
 
     def read(options: CallbackOptions) -> Iterable[metrics.Observation]:
         value = figures().get(figure.name)

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus: counted in this process, or in all that share a folder."""
+"""Metrics for Prometheus, of this process or of all processes that share a folder."""
 
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ from triptych_adapters.telemetry.metrics import (
 )
 
 FOLDER_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
-"""Names the folder that several processes count in; prometheus_client reads it on import."""
+"""The variable with the shared folder of several processes; prometheus_client reads it on
+import."""
 _log = logging.getLogger(__name__)
 
 
 class PrometheusObserver:
-    """Counts operations; `exposition` is what Prometheus scrapes.
+    """Counts operations; Prometheus scrapes its `exposition`.
 
-    With ``PROMETHEUS_MULTIPROC_DIR`` set before this module is imported, what is exposed are the
-    numbers of all processes that share the folder.
+    If ``PROMETHEUS_MULTIPROC_DIR`` is set before this module is imported, the exposition has the
+    sums of all processes that share the folder.
     """
 
     def __init__(
@@ -44,7 +45,8 @@ class PrometheusObserver:
         *,
         figures: Callable[[], Mapping[str, int]] | None = None,
     ) -> None:
-        """``registry`` None makes one; ``figures`` are of a store, such as `StoreFigures`."""
+        """``registry`` None creates one; ``figures`` are metrics of a store, such as
+        `StoreFigures`."""
         self.registry: CollectorRegistry = registry or CollectorRegistry()
         self._figures = figures
         self._folder = os.environ.get(FOLDER_VARIABLE)
@@ -65,7 +67,7 @@ class PrometheusObserver:
         return _Counted(self, operation)
 
     def count(self, operation: Operation) -> None:
-        """Add what an operation that has ended came to."""
+        """Add an ended operation."""
         if operation.name == "request":
             self._instruments[UNDER_WAY.name].dec()
         for each in measurements(operation):
@@ -87,7 +89,7 @@ class PrometheusObserver:
         return b"".join(generate_latest(each) for each in self._registries())
 
     def samples(self) -> list[dict[str, Any]]:
-        """Every metric as a name, labels and a value; of histograms sum and count."""
+        """Every metric as name, labels and value; for histograms sum and count."""
         return [
             {"name": sample.name, "labels": dict(sample.labels), "value": float(sample.value)}
             for registry in self._registries()
@@ -119,17 +121,18 @@ class _Counted(Observation):
 
 
 class _FolderCollector(Collector):
-    """What all processes counted that share a folder."""
+    """Collects the metrics of all processes that share a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def describe(self) -> Iterable[Family]:
-        """Nothing: to be registered should read no file."""
+        """Return nothing, so that registering reads no file."""
         return ()
 
     def collect(self) -> Iterable[Family]:
-        """The sums. ``MultiProcessCollector.collect`` fails on a file that has just been made."""
+        """Yield the sums. ``MultiProcessCollector.collect`` fails on a file that was just
+        created."""
         files = [str(each) for each in self._folder.glob("*.db") if _has_counts(each)]
         # prometheus_client annotates nothing in its multiprocess module.
         merged: Iterable[Family] = MultiProcessCollector.merge(files)  # type: ignore[no-untyped-call]  # has no annotations
@@ -141,11 +144,11 @@ class _StoreCollector(Collector):
         self._figures = figures
 
     def describe(self) -> Iterable[Family]:
-        """Nothing: to be registered should read no store."""
+        """Return nothing, so that registering does not read the store."""
         return ()
 
     def collect(self) -> Iterable[Family]:
-        """The figures that there are, and whether the store could be read."""
+        """Yield the store's metrics, and whether the store could be read."""
         try:
             found: Mapping[str, int] = self._figures()
         except TriptychError as error:
@@ -169,7 +172,7 @@ def _made(metric: Metric, registry: CollectorRegistry) -> Any:
 
 
 def _forget_the_dead(folder: Path) -> None:
-    """Remove what processes that are gone counted as under way; their counters stay."""
+    """Remove the gauges of ended processes; their counters are kept."""
     for file in folder.glob("gauge_live*_*.db"):
         with suppress(ValueError):
             pid = int(file.stem.rpartition("_")[2])
@@ -179,7 +182,7 @@ def _forget_the_dead(folder: Path) -> None:
 
 
 def _has_counts(file: Path) -> bool:
-    """Not so between the moment a process makes its file and the one it gives it a length."""
+    """Return whether the file has a length; a process creates it empty."""
     try:
         return file.stat().st_size > 0
     except FileNotFoundError:

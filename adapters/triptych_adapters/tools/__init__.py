@@ -1,4 +1,4 @@
-"""Tools for language models: values with a name, a JSON Schema and a call that answers JSON."""
+"""Tools for language models, with a name, a JSON Schema and a call that returns JSON."""
 
 from triptych._internal.lazy import lazy_exports
 

@@ -1,4 +1,4 @@
-"""The tools of a knowledge base: what a model reads it with, and puts a document into it."""
+"""The tools with which a model reads a knowledge base and stores documents."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ def knowledge_tools(
     format: Literal["json", "markdown"] = "json",
     reasons: bool = True,
 ) -> list[Tool]:
-    """The tools over ``service``: ``knowledge_search``, ``knowledge_context``, ``knowledge_get``,
-    ``knowledge_list``, ``knowledge_overview``, ``knowledge_changes`` and, where a model may
+    """Return the tools over ``service``: ``knowledge_search``, ``knowledge_context``,
+    ``knowledge_get``, ``knowledge_list``, ``knowledge_overview``, ``knowledge_changes`` and, with
     ``write``, ``knowledge_put``.
 
-    With ``dataset_id`` they see and change that dataset alone, and have no arguments to name
-    another. No answer is estimated above ``max_tokens`` tokens, 256 at least. Answers are JSON, or
-    Markdown with the same fields. Without ``reasons`` a warning does not say what an error said,
-    which may name hosts and files.
+    With ``dataset_id`` they read and change only that dataset, and have no argument for another.
+    The estimated size of an answer is at most ``max_tokens`` tokens (256 or more). Answers are
+    JSON, or Markdown with the same fields. Without ``reasons`` warnings omit the messages of
+    errors, which may name hosts and files.
 
     Raises:
-        ValidationError: ``service`` is none, or an argument is invalid.
+        ValidationError: ``service`` is not a Service, or an argument is invalid.
     """
     check_service(service, "knowledge_tools", *_NEEDS)
     base = Base(

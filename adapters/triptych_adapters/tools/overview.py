@@ -1,4 +1,4 @@
-"""``knowledge_overview``, ``knowledge_changes``: what there is, and what became of it."""
+"""The tools ``knowledge_overview`` and ``knowledge_changes``."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ def overview_tool(base: Base) -> Tool:
     """``knowledge_overview``."""
     return base.tool(
         "knowledge_overview",
-        "See what there is",
+        "Browse the knowledge base",
         (
-            "See what the knowledge base holds before you search it: without arguments its "
-            "datasets, with a dataset_id or a path what is in there, one level deep: first the "
-            "overview (layer L1) of the place itself, then each folder and document in it with "
-            "its abstract (L0). Of a document it shows abstract and overview. What has no "
-            f"'content' has no abstract yet. 'cursor' leads to the rest. {QUOTED}"
+            "Browse the knowledge base before you search it. Without arguments: its datasets. With "
+            "a dataset_id or a path: one level of its contents, first the overview (layer L1) of "
+            "the dataset or folder itself, then each folder and document in it with its abstract "
+            "(L0). For a document: its abstract and overview. Entries without "
+            f"'content' have no abstract yet. 'cursor' continues. {QUOTED}"
         ),
         {
             "path": {
                 "type": "string",
                 "default": "",
-                "description": "A folder ('guide/') or a document ('guide/start.md'). Leave it "
-                "out for the whole.",
+                "description": "A folder ('guide/') or a document ('guide/start.md'). Omit it for "
+                "the whole dataset.",
             },
             "dataset_id": {
                 **ARGUMENTS["dataset_id"],
-                "description": "The dataset, by its exact id. Leave it out to see which there are.",
+                "description": "The exact id of the dataset. Omit it to list the datasets.",
             },
             "cursor": CURSOR,
         },
@@ -182,31 +182,31 @@ def changes_tool(base: Base) -> Tool:
     """``knowledge_changes``."""
     return base.tool(
         "knowledge_changes",
-        "See what changed",
+        "List changes",
         (
-            "See what became of the documents since you looked last: each document that was "
-            "'added', 'updated' or 'deleted', once, with its version now. Keep 'cursor' for the "
-            "next call. 'more' true means that there are more changes now. 'reset' true means "
-            "that what you know may be outdated as a whole: the answer begins with every "
-            "document. To see the newest documents first, use knowledge_list."
+            "List the documents that were 'added', 'updated' or 'deleted' since your last call, "
+            "each once, with its current version. Keep 'cursor' for the next call. If 'more' is "
+            "true, there are more changes now. If 'reset' is true, everything that you know may be "
+            "outdated, and the list starts with every document. To see the newest documents first, "
+            "use knowledge_list."
         ),
         {
             "cursor": {
                 "type": "string",
-                "description": "The 'cursor' of the last answer. Leave it out to begin with every "
+                "description": "The 'cursor' of the last answer. Omit it to start with every "
                 "document, as added.",
             },
             "dataset_id": {
                 **ARGUMENTS["dataset_id"],
-                "description": "The dataset, by its exact id. Leave it out for changes of all of "
-                "them.",
+                "description": "The exact id of the dataset. Omit it for the changes of all "
+                "datasets.",
             },
             "limit": {
                 "type": "integer",
                 "minimum": 1,
                 "maximum": MOST_ENTRIES,
                 "default": MOST_ENTRIES,
-                "description": "Maximum number of changes of one answer.",
+                "description": "Maximum number of changes in one answer.",
             },
         },
         [],

@@ -1,4 +1,4 @@
-"""Pages under a limit of tokens, and the cursors that lead from one to the next.
+"""Pages within a limit of tokens, and their cursors.
 
 Nothing is kept between calls. The cursor of hits says where the page ended, and holds digests of
 the arguments and of the hits before it: the same search is run again, and either goes on exactly

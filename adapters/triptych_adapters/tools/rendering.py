@@ -1,4 +1,4 @@
-"""A tool's answer as a model reads it, as JSON or Markdown, and what it costs there."""
+"""Rendering a tool's answer as JSON or Markdown, and estimating its tokens."""
 
 from __future__ import annotations
 

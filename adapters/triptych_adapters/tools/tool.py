@@ -1,4 +1,4 @@
-"""A tool's JSON Schema as a signature and a docstring of Python, for frameworks that read these."""
+"""Tools for language models: JSON Schema, Python signature and docstring, and call."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _TYPES: Final[Mapping[str, Any]] = {
 
 
 def signature(parameters: Mapping[str, Any]) -> inspect.Signature:
-    """The arguments as keywords, those that are required first; the answer is a string.
+    """Return a signature with the arguments as keywords, required ones first, and a str result.
 
-    An argument that is neither required nor has a default is None where it is left out.
+    An optional argument without a default is None if it is omitted.
     """
     required = parameters.get("required", ())
     properties: Mapping[str, Mapping[str, Any]] = parameters["properties"]
@@ -68,7 +68,7 @@ def _python_type(schema: Mapping[str, Any]) -> Any:
 
 
 def docstring(description: str, parameters: Mapping[str, Any]) -> str:
-    """The description, and each argument's, in the form that docstring readers know."""
+    """Return a docstring with the description and the arguments."""
     properties: Mapping[str, Mapping[str, Any]] = parameters["properties"]
     arguments = [f"    {name}: {schema['description']}" for name, schema in properties.items()]
     parts = [description, "\n".join(["Args:", *arguments])] if arguments else [description]
@@ -76,7 +76,7 @@ def docstring(description: str, parameters: Mapping[str, Any]) -> str:
 
 
 ERROR_TOKENS: Final = 220
-"""The most tokens, as estimated, of an error's message."""
+"""The maximum estimated tokens of an error's message."""
 
 
 def _own(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,20 +89,20 @@ def _own(parameters: Mapping[str, Any]) -> dict[str, Any]:
 class Tool:
     """Something a language model can call.
 
-    A tool is a function for any framework that takes one: it has ``__name__``, ``__doc__``,
-    ``__signature__`` and ``__annotations__``, all made from ``parameters``.
+    A tool works as a function in frameworks that take functions: it has ``__name__``, ``__doc__``,
+    ``__signature__`` and ``__annotations__``, all derived from ``parameters``.
 
     Attributes:
-        name: as the model calls it.
-        description: for the model: what it does, when to use it, what it answers.
+        name: the name for the model.
+        description: for the model: what the tool does, when to use it, and what it returns.
         parameters: the JSON Schema (draft 2020-12) of its arguments, an object.
-        run: what it does: from arguments that fit the schema, defaults filled in, to a value
-            that JSON can hold.
-        title: for people.
+        run: takes arguments that match the schema, with defaults filled in, and returns a value for
+            JSON.
+        title: a title for people.
         read_only: whether it changes nothing.
-        destructive: whether it may replace or delete something; never where it is read-only.
-        render: how an answer is written: as JSON, or as Markdown.
-        result: the JSON Schema of an answer that is no error; None where it is not known.
+        destructive: whether it may replace or delete something; False if it is read-only.
+        render: converts an answer to text: JSON or Markdown.
+        result: the JSON Schema of a successful answer; None if unknown.
     """
 
     name: str
@@ -134,25 +134,25 @@ class Tool:
         )
 
     def answer(self, arguments: Mapping[str, Any] | str) -> Mapping[str, Any]:
-        """Run the tool; the answer as JSON's types.
+        """Run the tool; return the answer as plain data for JSON.
 
-        ``arguments`` is a mapping, or JSON text as some providers hand it over.
+        ``arguments`` is a mapping, or JSON text, which some providers pass.
 
         Raises:
             ValidationError: an argument is missing, unknown or invalid.
-            TriptychError: what the tool could not do.
+            TriptychError: the tool failed.
         """
         return self.run(read_arguments(self.name, self.parameters, arguments))
 
     def call(self, arguments: Mapping[str, Any] | str) -> str:
-        """`answer` as text, an error included.
+        """`answer` as text, including errors.
 
-        What the model can act on, any `TriptychError`, is the answer
-        ``{"error": {"type", "message"}}``.
+        A `TriptychError` becomes the answer ``{"error": {"type", "message"}}``, on which the model
+        can act.
 
         Raises:
-            CancelledError: the caller's deadline passed or the caller cancelled: that is for
-                the loop around the model, not for the model.
+            CancelledError: the caller's deadline passed or the caller cancelled; the loop around
+                the model must handle it.
         """
         try:
             answer = self.answer(arguments)
@@ -163,12 +163,12 @@ class Tool:
         return self.render(answer)
 
     def error(self, error: TriptychError) -> dict[str, Any]:
-        """The answer that an error is."""
+        """Return the answer for an error."""
         fields = error_json(error)
         return {"error": fields | {"message": clip(fields["message"], ERROR_TOKENS)}}
 
     def __call__(self, **arguments: Any) -> str:
-        """`call` with keywords; None leaves out an argument whose default it is."""
+        """`call` with keywords; None omits an argument whose default is None."""
         required = self.parameters.get("required", ())
         given = {
             name: value
@@ -180,7 +180,7 @@ class Tool:
     # As others declare tools
 
     def as_function(self) -> Callable[..., str]:
-        """This tool as a plain function, for frameworks that take no other callable."""
+        """Return this tool as a plain function, for frameworks that take no other callable."""
 
         def function(**arguments: Any) -> str:
             return self(**arguments)
@@ -193,7 +193,7 @@ class Tool:
         return function
 
     def as_openai(self) -> dict[str, Any]:
-        """The declaration in the shape of OpenAI's chat completions."""
+        """Return the declaration for OpenAI's chat completions."""
         return {
             "type": "function",
             "function": {
@@ -204,14 +204,14 @@ class Tool:
         }
 
     def as_openai_responses(self) -> dict[str, Any]:
-        """The declaration in the shape of OpenAI's responses.
+        """Return the declaration for OpenAI's responses.
 
-        It is not strict: a strict one has no arguments that may be left out.
+        It is not strict, because strict declarations have no optional arguments.
         """
         return {"type": "function", **self.as_openai()["function"], "strict": False}
 
     def as_anthropic(self) -> dict[str, Any]:
-        """The declaration in the shape of Anthropic's messages."""
+        """Return the declaration for Anthropic's messages."""
         return {
             "name": self.name,
             "description": self.description,
@@ -219,7 +219,7 @@ class Tool:
         }
 
     def as_langchain(self) -> Any:
-        """This tool as a ``langchain_core.tools.StructuredTool``.
+        """Return this tool as a ``langchain_core.tools.StructuredTool``.
 
         Raises:
             NotAvailableError: langchain-core is not installed.
@@ -233,7 +233,7 @@ class Tool:
         )
 
     def as_pydantic_ai(self) -> Any:
-        """This tool as a ``pydantic_ai.Tool``.
+        """Return this tool as a ``pydantic_ai.Tool``.
 
         Raises:
             NotAvailableError: pydantic-ai is not installed.

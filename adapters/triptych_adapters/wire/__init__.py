@@ -1,4 +1,4 @@
-"""What every way in from outside shares: JSON forms, errors, operations and their arguments.
+"""The base of all external interfaces: JSON, errors, operations and their arguments.
 
 The command line and the tools read it. It knows no framework.
 """

@@ -1,9 +1,9 @@
-"""Arguments that come from outside as JSON, checked by a JSON Schema.
+"""Validating external JSON arguments with a JSON Schema.
 
-A model, a request or a tool's caller wrote them: a message says what is wrong with each argument,
-and what it takes. The schema is draft 2020-12 of JSON Schema, as much of it as is needed here: an
-object of strings, numbers, integers, booleans, and arrays and objects of these, with enum, minimum,
-maximum, default and anyOf. A keyword that would not be honoured is refused.
+Models, requests and callers of tools supply them: messages name what is wrong with each argument,
+and what it accepts. The schemas use a subset of JSON Schema draft 2020-12: an object of strings,
+numbers, integers, booleans, and arrays and objects of these, with enum, minimum, maximum, default
+and anyOf. Other keywords are refused.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _NESTED_KEYWORDS: Final = {
 
 
 def object_schema(*required: str, **properties: Any) -> dict[str, Any]:
-    """The schema of an object that has these properties and no others."""
+    """Return the schema of an object with exactly these properties."""
     return {
         "type": "object",
         "properties": properties,
@@ -75,12 +75,12 @@ def object_schema(*required: str, **properties: Any) -> dict[str, Any]:
 def json_schema(
     hint: Any, refer: Callable[[type[Any]], dict[str, Any]] | None = None
 ) -> dict[str, Any]:
-    """The JSON Schema of what `from_dict` reads as ``hint``: a record, or what a field holds.
+    """Return the JSON Schema of the type ``hint`` for `from_dict`: a record or a field's type.
 
-    ``refer`` gives the schema of a record; None is that of its fields.
+    ``refer`` returns the schema of a record; None expands its fields.
 
     Raises:
-        TypeError: JSON has no such values.
+        TypeError: JSON cannot represent the type.
     """
     origin, inner = get_origin(hint), get_args(hint)
     if hint in _ATOMS:
@@ -115,7 +115,7 @@ def json_schema(
 
 
 def check_schema(parameters: Mapping[str, Any]) -> None:
-    """Refuse a schema that `read_arguments` would not honour in full.
+    """Check that `read_arguments` supports the whole schema.
 
     Raises:
         ValidationError: it is not an object schema that forbids additional properties, or a
@@ -143,7 +143,7 @@ def check_schema(parameters: Mapping[str, Any]) -> None:
 
 
 def _check(what: str, schema: Mapping[str, Any]) -> None:
-    """Refuse the schema of a value that `_value` would not honour."""
+    """Check that `_value` supports the schema of a value."""
     choices = schema.get("anyOf")
     kind = schema.get("type")
     known = {"anyOf", "description"} if choices else _NESTED_KEYWORDS.get(kind or "", _KEYWORDS)
@@ -165,13 +165,13 @@ def _check(what: str, schema: Mapping[str, Any]) -> None:
 def read_arguments(
     tool: str, parameters: Mapping[str, Any], arguments: Mapping[str, Any] | str
 ) -> dict[str, Any]:
-    """The arguments in their types, with the schema's defaults filled in.
+    """Validate and convert the arguments, with the schema's defaults filled in.
 
-    ``arguments`` is a mapping or its JSON text. As in JSON Schema 5.0 is a whole number (and
-    becomes 5), true is not a number, and null is not a string.
+    ``arguments`` is a mapping or its JSON text. As in JSON Schema, 5.0 is an integer (and becomes
+    5), true is not a number, and null is not a string.
 
     Raises:
-        ValidationError: names every argument that is missing, unknown or not as expected.
+        ValidationError: the message names every missing, unknown or invalid argument.
     """
     given = read_object(tool, arguments)
     properties: Mapping[str, Mapping[str, Any]] = parameters["properties"]
@@ -196,10 +196,10 @@ def read_arguments(
 
 
 def read_object(tool: str, arguments: Mapping[str, Any] | str) -> Mapping[str, Any]:
-    """The arguments as they were given; of JSON text the object.
+    """Return the given arguments; parse JSON text.
 
     Raises:
-        ValidationError: the text is no JSON, has a key twice, or is of no object.
+        ValidationError: the text is not JSON, has a duplicate key, or is not an object.
     """
     value: Any = arguments
     if isinstance(arguments, str):
@@ -217,17 +217,17 @@ def read_object(tool: str, arguments: Mapping[str, Any] | str) -> Mapping[str, A
 
 
 def strict_json(text: str) -> Any:
-    """The value of JSON in which no object has a key twice and each number is one.
+    """Parse JSON without duplicate keys and without NaN or infinite numbers.
 
     Raises:
-        ValueError: it is not such JSON.
+        ValueError: it is anything else.
         RecursionError: it is nested too deeply.
     """
     return json.loads(text, object_pairs_hook=_unique, parse_constant=_not_a_number)
 
 
 def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """The members of an object; a name given twice would lose one of its values."""
+    """Return the members of an object; raise for a duplicate key."""
     held = dict(pairs)
     if len(held) < len(pairs):
         twice = next(
@@ -242,7 +242,7 @@ def _not_a_number(name: str) -> Any:
 
 
 def _value(what: str, schema: Mapping[str, Any], value: Any) -> Any:
-    """One argument, or what is in one, in its type."""
+    """Convert one argument or nested value to its type."""
     if "anyOf" in schema:
         return _any_of(what, schema, value)
     kind = schema["type"]
@@ -268,7 +268,7 @@ def _value(what: str, schema: Mapping[str, Any], value: Any) -> Any:
 
 
 def _any_of(what: str, schema: Mapping[str, Any], value: Any) -> Any:
-    """A value that fits one of several schemas, of which null is often one."""
+    """Convert a value that matches one of several schemas, often including null."""
     choices = [each for each in schema["anyOf"] if (each.get("type") == "null") is (value is None)]
     if len(choices) == 1:
         return _value(what, choices[0], value)
@@ -279,7 +279,7 @@ def _any_of(what: str, schema: Mapping[str, Any], value: Any) -> Any:
 
 
 def _object(what: str, schema: Mapping[str, Any], value: Mapping[str, Any]) -> dict[str, Any]:
-    """An object, each of its values in its type."""
+    """Convert an object and its values."""
     properties = schema.get("properties", {})
     for name in schema.get("required", ()):
         if name not in value:
@@ -329,7 +329,7 @@ def _expected(schema: Mapping[str, Any]) -> str:
 
 
 def _shown(value: Any) -> str:
-    """``value`` for a message: as JSON writes it where it can, and short."""
+    """Return a short form of ``value`` for messages, as JSON if possible."""
     try:
         text = json.dumps(value, ensure_ascii=True)
     except (TypeError, ValueError, RecursionError):

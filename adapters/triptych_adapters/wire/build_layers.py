@@ -1,6 +1,6 @@
-"""Building the layers of a dataset, as an operation of a server: a `LayerBuilder` over its Service.
+"""The operation that builds the layers of a dataset on a server, with a `LayerBuilder`.
 
-It is beside the table of operations, whose rows are methods of a Service.
+It is not in the table of operations, whose rows are methods of a Service.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from triptych_adapters.wire.routes import Route
 
 @attrs.frozen(kw_only=True, slots=True)
 class LayerBuild:
-    """What building a dataset's layers came to.
+    """The report of building a dataset's layers.
 
     Attributes:
-        model: the signature of what wrote them.
-        kept: stale layers that stay, since another hand wrote them; ``kept_names`` are some.
-        report: what was made, and what was not.
+        model: the signature of the model.
+        kept: the number of stale layers that were kept, because somebody else wrote them;
+            ``kept_names`` are some of them.
+        report: which layers were made and which were not.
     """
 
     dataset_id: str
@@ -38,7 +39,7 @@ class LayerBuild:
 
     @classmethod
     def of(cls, plan: LayerPlan, report: LayerReport) -> LayerBuild:
-        """What ``report`` says of applying ``plan``."""
+        """Combine the ``plan`` and the ``report`` of applying it."""
         return cls(
             dataset_id=plan.dataset_id,
             model=plan.model,
@@ -51,7 +52,7 @@ class LayerBuild:
 @attrs.frozen(kw_only=True, slots=True)
 class _BuildLayers(Operation):
     def run(self, service: Service, /, pipeline: str = "", **arguments: Any) -> LayerBuild:
-        """Make what is stale, with the model of ``service``."""
+        """Build the stale layers with the model of ``service``."""
         return _build(service, **arguments)
 
 
@@ -88,25 +89,25 @@ BUILD_LAYERS: Final[Operation] = _BuildLayers(
     effect=Effect.WRITES,
     long=True,
     creates=False,
-    summary="Make the layers that are missing or stale: documents, then folders, then the dataset.",
+    summary="Generate missing and stale layers: of documents, then folders, then the dataset.",
     parameters=object_schema(
         "dataset_id",
         dataset_id=ARGUMENTS["dataset_id"],
         names={
             **ARGUMENTS["names"],
-            "description": "Documents and folders to look at, with the folders around them. "
-            "Leave it out for all.",
+            "description": "Documents and folders, with the folders that contain them. Omit it for "
+            "all.",
         },
         max_calls={**_COUNT, "description": "Maximum number of calls of the model."},
         max_tokens={**_COUNT, "description": "Maximum number of tokens, in and out."},
         extractive={
             **_FLAG,
-            "description": "Whether to take sentences of the documents themselves, in place of "
-            "the server's model.",
+            "description": "Whether to use sentences of the documents instead of the server's "
+            "model.",
         },
         retry_quarantined={
             **_FLAG,
-            "description": "Whether to try again what broke the model before.",
+            "description": "Whether to try quarantined documents again.",
         },
         rewrite={
             **_FLAG,

@@ -1,4 +1,4 @@
-"""How errors leave Triptych: for each class an exit code, a status of HTTP, and what to do."""
+"""The table of errors: exit code, HTTP status and hint for each class."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from triptych import errors
 
 
 class Exit(IntEnum):
-    """How a run of ``triptych`` ended."""
+    """The exit codes of ``triptych``."""
 
     OK = 0
     FAILED = 1
@@ -29,14 +29,13 @@ class Exit(IntEnum):
 
 @attrs.frozen(slots=True)
 class ErrorForm:
-    """What a class of errors is outside of Python.
+    """The external form of a class of errors.
 
     Attributes:
-        kind: the class; its row is also that of the subclasses that have none.
-        exit_code: how a command ends with it.
-        status: of HTTP.
-        hint: what to do about it on the command line, true of each of them; "" for nothing. An
-            error's own hint comes before it.
+        kind: the class; the row also applies to subclasses without their own.
+        exit_code: the exit code of commands.
+        status: the HTTP status.
+        hint: what to do about it on the command line, or "". An error's own hint takes precedence.
     """
 
     kind: type[errors.TriptychError]
@@ -96,7 +95,8 @@ _BY_KIND: Final = {form.kind: form for form in ERRORS}
 
 
 def error_form(error: BaseException | type[BaseException]) -> ErrorForm | None:
-    """The row of an error or its class, or of the nearest class above; None for a stranger's."""
+    """Return the row of an error or class, or of its nearest base class; None for foreign
+    errors."""
     kind = error if isinstance(error, type) else type(error)
     return next((_BY_KIND[each] for each in kind.__mro__ if each in _BY_KIND), None)
 
@@ -116,21 +116,21 @@ _KINDS: Final = {
 
 
 def error_code(error: BaseException | type[BaseException]) -> str:
-    """The code of an error in an answer of HTTP: its class in capitals, such as
-    ``NOT_FOUND_ERROR``; ``INVALID_REQUEST`` for what is invalid, ``INTERNAL_ERROR`` for a
-    stranger's."""
+    """Return the code of an error in HTTP responses: its class in capitals, such as
+    ``NOT_FOUND_ERROR``, ``INVALID_REQUEST`` for a ValidationError, ``INTERNAL_ERROR`` for foreign
+    errors."""
     form = error_form(error)
     kind = errors.TriptychError if form is None else form.kind
     return next(code for code, each in _KINDS.items() if each is kind)
 
 
 def error_kind(code: str) -> type[errors.TriptychError] | None:
-    """The class of errors that `error_code` gives this code, None for any other code."""
+    """Return the class of errors with this code, None for an unknown code."""
     return _KINDS.get(code)
 
 
 def error_json(error: BaseException) -> dict[str, Any]:
-    """An error as JSON has it."""
+    """Return an error as plain data for JSON."""
     return {"type": type(error).__name__, "message": str(error)}
 
 
@@ -138,16 +138,16 @@ def error_json(error: BaseException) -> dict[str, Any]:
 
 INTERNAL_MESSAGE: Final = "internal error"
 _BY_STATUS: Final = {
-    500: "the store could not do it",
+    500: "the store failed",
     502: "a model's provider failed",
     503: "busy: try again later",
-    504: "a model's provider did not answer in time",
+    504: "a model's provider did not respond in time",
 }
-"""What is said by status in place of messages that may name files, hosts or drivers' errors."""
+"""The replacements, by status, of messages that may name files, hosts or drivers' errors."""
 
 
 def is_failure(error: BaseException) -> bool:
-    """Whether the server failed, and not who asked: its log must have it."""
+    """Return whether the error is the server's, not the caller's, so that it must be logged."""
     form = error_form(error)
     return form is None or (
         form.status >= 500
@@ -156,7 +156,7 @@ def is_failure(error: BaseException) -> bool:
 
 
 def public_message(error: BaseException) -> str:
-    """The message of ``error``, or what is said in its place."""
+    """Return the message of ``error``, or its public replacement."""
     form = error_form(error)
     # A class that has no row of its own below errors.TriptychError is unforeseen.
     if form is None or form.kind is errors.TriptychError:
@@ -169,7 +169,7 @@ def public_message(error: BaseException) -> str:
 
 
 def public_error(error: Exception) -> errors.TriptychError:
-    """``error`` as a report shows it: of its class, without the inside."""
+    """Return ``error`` for a report: of the same class, without internal details."""
     form = error_form(error)
     if not isinstance(error, errors.TriptychError) or form is None:
         return errors.TriptychError(INTERNAL_MESSAGE)

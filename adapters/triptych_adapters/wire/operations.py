@@ -1,7 +1,7 @@
-"""What a `Service` can do, as a table: each operation with its arguments, its answer, its effect.
+"""The table of the operations of a `Service`, with their arguments, results and effects.
 
-Names, defaults and answers are those of the Service's methods; here is what a signature does not
-say: whether an operation reads, writes or destroys, and what each argument is as JSON.
+Names, defaults and results are those of the Service's methods; this module adds the effect of each
+operation and the JSON Schema of each argument.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _ANNOTATED: Final[dict[str, Any]] = {
     "ProgressCallback": ProgressCallback,
     **{name: getattr(package, name) for package in (answers, records) for name in package.__all__},
 }
-"""What annotations of the Service name, and its modules do not import when they run."""
+"""Names in annotations of the Service that its modules import only for type checkers."""
 
 
 def hints_of(method: Any) -> dict[str, Any]:
-    """The types of a method of the Service, by the names of its arguments and "return"."""
+    """Return the types of a method of the Service by argument name and "return"."""
     return get_type_hints(method, localns=_ANNOTATED)
 
 
@@ -56,13 +56,13 @@ class Operation:
     """One operation of a Service.
 
     Attributes:
-        name: of the method.
+        name: the name of the method.
         effect: whether it reads, writes or destroys.
-        summary: what it does, in a sentence.
-        creates: whether it makes the store and the dataset that it needs.
-        long: whether it asks a model, embeds many texts, or goes through a whole store.
+        summary: its description in one sentence.
+        creates: whether it creates a missing store and dataset.
+        long: whether it calls a model, embeds many texts, or reads a whole store.
         parameters: the JSON Schema of its arguments, an object.
-        result: the type of its answer: a record, several, or a plain value.
+        result: the type of its result: a record, several records, or a plain value.
     """
 
     name: str
@@ -74,15 +74,15 @@ class Operation:
     result: Any
 
     def run(self, service: Service, /, pipeline: str = "", **arguments: Any) -> Any:
-        """The method's own answer to Python's arguments, for callers that show it themselves.
+        """Call the method with Python arguments; return its Python result.
 
-        ``pipeline`` is the name of the one that it runs by.
+        ``pipeline`` is the name of the pipeline to use.
         """
         runs = service.pipeline(pipeline) if pipeline else service
         return getattr(runs, self.name)(**arguments)
 
     def read(self, arguments: Mapping[str, Any] | str) -> dict[str, Any]:
-        """Arguments from outside as the method takes them: a mapping, or JSON text.
+        """Convert external arguments, a mapping or JSON text, to the method's arguments.
 
         Raises:
             ValidationError: an argument is missing, unknown or invalid.
@@ -94,7 +94,7 @@ class Operation:
         }
 
     def call(self, service: Service, arguments: Mapping[str, Any] | str) -> Any:
-        """Run it with arguments from outside; the answer as JSON's types.
+        """Call the method with external arguments; return the result as plain data for JSON.
 
         Raises:
             ValidationError: an argument is missing, unknown or invalid.
@@ -145,113 +145,110 @@ def mode_schema(lanes: Iterable[str] | None = None) -> _Schema:
     own = "" if names == modes else "; any other name is one lane of this knowledge base"
     return _text(
         "How to search: 'bm25' by keyword (exact names, codes, error messages), 'vector' by "
-        f"meaning, 'hybrid' by both{own}. Leave it out unless results disappoint.",
+        f"meaning, 'hybrid' by both{own}. Omit it unless the results are poor.",
         **({} if names is None else {"enum": names}),
     )
 
 
 QUERY: Final[Mapping[str, _Schema]] = {
     "query": _text(
-        "What to find: a question in full, or the words that the text is likely to use."
+        "The search query: a full question, or words that the text is likely to contain."
     ),
     "dataset_id": _text(
-        "The dataset to search, by its exact id; needed unless dataset_ids or scope says where.",
+        "The exact id of the dataset to search; required without dataset_ids or scope.",
     ),
     "dataset_ids": _several(
         str,
-        "Several datasets to search as one, by their exact ids; leave out dataset_id then.",
+        "The exact ids of several datasets to search together, instead of dataset_id.",
     ),
     "scope": _choice(
         Scope,
-        "Where to search: 'single' (one dataset, which dataset_id names) or 'all' (every "
-        "dataset, without dataset_id and dataset_ids).",
+        "'single' searches the dataset dataset_id; 'all' searches all datasets, without "
+        "dataset_id and dataset_ids.",
     ),
     "mode": mode_schema(),
     "layer": _choice(
         Layer,
-        "What to find: 'L2' passages of the text itself, 'L1' overviews of documents, 'L0' "
-        "one-sentence abstracts of documents. Use L0 or L1 first to see what there is.",
+        "What to search: 'L2' passages of the text, 'L1' overviews of documents, 'L0' "
+        "one-sentence abstracts of documents. Use L0 or L1 first for orientation.",
     ),
     "top_k": _whole("Maximum number of hits. Fewer are cheaper to read.", 1),
     "threshold": {
         "type": "number",
-        "description": "Leave out hits whose score is below this. Scores are not comparable "
-        "between modes: look at some before you set it.",
+        "description": "Minimum score of a hit. Scores of different modes are not comparable: look "
+        "at some scores before you set it.",
     },
     "min_scores": {
         "type": "object",
         "additionalProperties": {"type": "number"},
-        "description": "The least score by lane ('bm25', 'vector'), before they are fused.",
+        "description": "Minimum score by lane ('bm25', 'vector'), before fusion.",
     },
     "where": {
         "type": "object",
         "additionalProperties": True,
         "description": "Only documents with this metadata: {'lang': 'en'}; a list allows any of "
         "its values; {'year': {'$gte': 2024}} compares with $eq $ne $in $nin $lt $lte $gt $gte "
-        "$contains $exists; {'$or': [{…}, {…}]}, $and and $not join. A date is {'$date': "
-        "'2026-09-01'}. The keys doc_name, doc_prefix and heading stand for the name, its "
-        "beginning and a section, $name, $version, $updated_at and $expires_at for the document's "
-        "own fields.",
+        "$contains $exists; {'$or': [{…}, {…}]}, $and and $not combine. A date is {'$date': "
+        "'2026-09-01'}. The keys doc_name, doc_prefix and heading match the name, its prefix and "
+        "a section; $name, $version, $updated_at and $expires_at are fields of the document.",
     },
-    "offset": _whole("How many of the best hits to skip: those of the pages before."),
-    "per_document": _whole("The most hits of one document. Leave it out for any number.", 1),
+    "offset": _whole("Number of best hits to skip, for further pages."),
+    "per_document": _whole("Maximum number of hits of one document. Omit it for no limit.", 1),
     "conversation": _several(
         Message,
-        "What was said before the query, oldest first, so that a follow-up question is "
-        "understood. Only where the knowledge base rewrites such questions.",
+        "The earlier messages, oldest first, so that a follow-up question is understood. Only "
+        "used if the knowledge base rewrites such questions.",
     ),
     "as_of": {
         "anyOf": [{"type": "integer", "minimum": 1}, {"type": "string"}],
-        "description": "Search what was stored at a moment, over the kept versions: ISO 8601 such "
-        "as '2026-11-01T12:00' (in UTC unless it says), or a version number: each document at its "
-        "greatest version up to it. Slower. Leave it out for what is stored now.",
+        "description": "Search an earlier state, from the kept versions: a time in ISO 8601 such "
+        "as '2026-11-01T12:00' (default UTC), or a version number: each document at its greatest "
+        "version up to this one. Slower. Omit it for the current state.",
     },
-    "fresh_only": _flag("Whether to leave out what is stale."),
+    "fresh_only": _flag("Whether to leave out stale hits."),
     "keyword_boost": {
         "type": "number",
         "minimum": 0,
-        "description": "Raise a score by this share for each word of the query in the text.",
+        "description": "Raise a hit's score by this share for each word of the query in its text.",
     },
     "syntax": _flag(
-        'Whether the query is read as a language: "a phrase" must be in the text, -word must '
-        "not be, word* asks for words that begin so, field:value for a document's metadata."
+        'Whether the query has operators: "a phrase" must be in the text, -word must not be, '
+        "word* matches words with this prefix, field:value matches metadata."
     ),
 }
 """The fields of a query."""
 
 ARGUMENTS: Final[Mapping[str, _Schema]] = {
-    "abstain_if_weak": _flag("Whether not to answer where what was found is weak, too."),
-    "after": _text("Only names that come after this one: where the last page ended."),
-    "citation": {**json_schema(Citation), "description": "A citation, as a context has it."},
+    "abstain_if_weak": _flag("Whether to abstain also if the evidence is weak."),
+    "after": _text("Only names after this one, the last of the previous page."),
+    "citation": {**json_schema(Citation), "description": "A citation from a context."},
     "content": _text("The whole text, Markdown or plain."),
-    "dataset_id": _text("The dataset, by its exact id."),
-    "doc_name": _text("The one document that is meant, by its exact name."),
-    "documents": _several(NewDocument, "The documents; metadata null keeps what a document has."),
-    "doc_names": _several(str, "The documents to embed, in this order; of dataset_id."),
+    "dataset_id": _text("The exact id of the dataset."),
+    "doc_name": _text("The exact name of the document."),
+    "documents": _several(NewDocument, "The documents; metadata null keeps a document's metadata."),
+    "doc_names": _several(str, "The documents of dataset_id to embed, in this order."),
     "embed": _text(
         "When the vectors are made: 'now', or 'later', by embed_pending.", enum=["now", "later"]
     ),
     "expires_at": _text(
-        "From this moment on nothing finds the document: ISO 8601, in UTC unless it says, or "
-        "'never'. Leave it out to keep what there is."
+        "When the document expires: ISO 8601 (default UTC) or 'never'. Omit it to keep the stored "
+        "value."
     ),
-    "fence": _flag("Whether each text stands between delimiters that no document can guess."),
-    "folder": _text("The folder, which ends in a slash: 'guide/'."),
-    "format": _text("What the context is written in.", enum=sorted(FORMATS)),
-    "if_version": _whole("Only over this version (0: only if there is none)."),
-    "language": _text("The language that the dataset is analysed in."),
-    "layer": _choice(
-        Layer, "'L0' is the abstract, 'L1' the overview; 'L2' is the text itself, in chunks."
-    ),
+    "fence": _flag("Whether to put each text between delimiters that no document can guess."),
+    "folder": _text("The folder, with a final slash: 'guide/'."),
+    "format": _text("The format of the context.", enum=sorted(FORMATS)),
+    "if_version": _whole("Only if the document has this version (0: only if it does not exist)."),
+    "language": _text("The language in which the dataset is analysed."),
+    "layer": _choice(Layer, "'L0' is the abstract, 'L1' the overview; 'L2' is the text in chunks."),
     "layers": _several(Layer, "The layers to mix: 'L0' abstracts, 'L1' overviews, 'L2' passages."),
     "limit": _whole("Maximum number to list."),
-    "max_pieces": _whole("Maximum number of pieces. Leave it out for any number.", 1),
+    "max_pieces": _whole("Maximum number of pieces. Omit it for no limit.", 1),
     "max_tokens": _whole("Maximum number of tokens of the answer.", 1),
     "metadata": {
         "type": "object",
         "additionalProperties": json_schema(Metadata)["additionalProperties"],
         "description": "All metadata of the document: text, numbers, true, false, {'$date': "
-        "'2026-09-01'}, or lists of these. Leave it out to keep what there is.",
+        "'2026-09-01'}, or lists of these. Omit it to keep the stored metadata.",
     },
     "changes": {
         "type": "object",
@@ -261,47 +258,49 @@ ARGUMENTS: Final[Mapping[str, _Schema]] = {
                 {"type": "null"},
             ]
         },
-        "description": "The metadata to set, by key; null removes a key. Other keys stay.",
+        "description": "The metadata to set, by key; null removes a key. Other keys are kept.",
     },
-    "names": _several(str, "The documents, by their exact names."),
+    "names": _several(str, "The exact names of the documents."),
     "sort": _text(
-        "The order: '$name', '$version', '$updated_at', '$expires_at' or a metadata key; with '-' "
-        "in front the reverse, such as '-$updated_at' for the newest first."
+        "The order: '$name', '$version', '$updated_at', '$expires_at' or a metadata key; a leading "
+        "'-' reverses it, such as '-$updated_at' for newest first."
     ),
     "where": QUERY["where"],
-    "name": _text("The document's name, like a path: 'notes/2024-05.md'."),
-    "new": _whole("The later version. Leave it out for the current one."),
-    "old": _whole("The earlier version."),
+    "name": _text("The document's name, such as 'notes/2024-05.md'."),
+    "new": _whole("The new version. Omit it for the current one."),
+    "old": _whole("The old version."),
     "prices": {
         **json_schema(Prices),
-        "description": "What a million tokens of the model cost, for the answer's cost.",
+        "description": "The prices of a million tokens of the model, to compute the answer's cost.",
     },
-    "prefix": _text("Only names that begin with this."),
+    "prefix": _text("Only names with this prefix."),
     "prefix_tokens": _whole(
-        "Maximum number of tokens of the prefix: abstracts and overviews of what there is, in the "
-        "same bytes whatever is asked, to be put first in a prompt.",
+        "Maximum number of tokens of the prefix: abstracts and overviews of the documents, with "
+        "the same bytes for every question, for the start of a prompt.",
         1,
     ),
-    "probe": _flag("Whether to try the embedder with two words."),
-    "prompt_sig": _text("The signature of what wrote the layer; empty for a person."),
-    "question": _text("The question, in full."),
+    "probe": _flag("Whether to test the embedder with two words."),
+    "prompt_sig": _text(
+        "The signature of the prompt and model that made the layer; empty for a person."
+    ),
+    "question": _text("The full question."),
     "receipt": {
         "anyOf": [json_schema(AnswerReceipt), json_schema(ContextReceipt)],
         "description": "The receipt of an answer or a context.",
     },
-    "queries": _several(str, "What to find, one after another."),
-    "repair": _flag("Whether to repair what can be made again."),
-    "since": _text("The cursor where the last page ended. Leave it out to begin at the beginning."),
-    "source_version": _whole("The version that the layer was made from."),
+    "queries": _several(str, "The search queries, in order."),
+    "repair": _flag("Whether to repair data that can be derived again."),
+    "since": _text("The cursor of the last page. Omit it to start from the beginning."),
+    "source_version": _whole("The document version that the layer was made from."),
     "summaries": _several(DocumentSummary, "The abstracts that the layer was made from."),
     "token_budget": _whole("Maximum number of tokens of the context."),
-    "version": _whole("A version of the document, as its history lists them."),
+    "version": _whole("A version of the document from its history."),
 }
-"""The other arguments, by name: one name means one thing."""
+"""The other arguments by name; a name has the same meaning in all operations."""
 
 
 _OF_THE_OBJECT: Final = frozenset({"ask_stream", "dataset", "follow", "pipeline", "restricted"})
-"""Methods that are about the Python object, or give one that is read piece by piece."""
+"""Methods that return Python objects or iterators, which are not operations."""
 
 _OF_PIECES: Final = frozenset({"layer", "top_k", "offset", "per_document"})
 _WITHOUT: Final[Mapping[str, Set[str]]] = {
@@ -312,11 +311,11 @@ _WITHOUT: Final[Mapping[str, Set[str]]] = {
     | {"layers", "max_pieces"},
     "search_documents": frozenset({"layer"}),
 }
-"""Fields of a query that play no role, by operation."""
+"""Fields of a query without effect, by operation."""
 
 
 def _operation(name: str, traits: OperationTraits) -> Operation:
-    """The operation. An argument that has no description here is for Python alone."""
+    """Return the operation. Arguments without a description here are only for Python."""
     method = getattr(Service, name)
     properties: dict[str, _Schema] = {}
     required: list[str] = []
@@ -339,7 +338,7 @@ def _operation(name: str, traits: OperationTraits) -> Operation:
 
 
 def _arguments(method: Any) -> Iterator[tuple[str, _Schema | None, Any]]:
-    """The arguments of a method, in order: name, schema and default (`attrs.NOTHING`: none)."""
+    """Yield name, schema and default (`attrs.NOTHING`: none) of each argument of a method."""
     parameters = list(inspect.signature(method).parameters.values())[1:]
     defaults = {
         each.name: attrs.NOTHING if each.default is each.empty else each.default
@@ -360,7 +359,7 @@ def _arguments(method: Any) -> Iterator[tuple[str, _Schema | None, Any]]:
 
 
 def _plain(default: Any) -> Any:
-    """A default that says something to a caller outside, else None."""
+    """Return a default that is useful in a schema, else None."""
     if isinstance(default, tuple):
         return list(default)
     if isinstance(default, StrEnum):
@@ -373,11 +372,11 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
     for name, traits in operations_of(Service).items()
     if name not in _OF_THE_OBJECT
 }
-"""Every operation of a Service, by name, in the order in which the class has them."""
+"""Every operation of a Service by name, in the order of the class."""
 
 
 def _by_pipeline(name: str) -> Operation:
-    """The operation as a pipeline runs it: what is not given is the pipeline's, not a default."""
+    """Return the operation for a pipeline, without defaults: the pipeline's options apply."""
     operation = OPERATIONS[name]
     parameters = operation.parameters
     properties = {
@@ -395,4 +394,4 @@ def _by_pipeline(name: str) -> Operation:
 PIPELINE_OPERATIONS: Final[Mapping[str, Operation]] = {
     name: _by_pipeline(name) for name in ("search", "search_documents", "explain", "context", "ask")
 }
-"""The operations of a named pipeline, by name; ``pipeline`` says which."""
+"""The operations of a named pipeline, by name; the argument ``pipeline`` names it."""

@@ -1,7 +1,7 @@
-"""The operations of a `Service` as paths of HTTP: what a server serves, a client asks for.
+"""The HTTP routes of the operations of a `Service`, for servers and clients.
 
-Each route is one operation. An argument stands in the path, in the query of the URL or in the body,
-a JSON object; names of documents stand last in a path, with their slashes.
+Each route is one operation. Its arguments are in the path, in the query of the URL or in the body,
+a JSON object. A document's name is last in a path, with its slashes.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ SERVICE_PATH: Final = "/v1/service"
 
 
 def argument_in(part: str) -> str:
-    """The argument that stands for a part of a path; "" where the part is itself."""
+    """Return the argument that a part of a path stands for; "" for a literal part."""
     return part.strip("{}").partition(":")[0] if part.startswith("{") else ""
 
 
 @attrs.frozen(slots=True)
 class Route:
-    """Where an operation is served.
+    """The route of an operation.
 
     Attributes:
-        operation: its name, of `OPERATIONS`.
-        method: of HTTP.
-        path: below the server's root; ``{argument}`` stands for an argument, ``{name:path}`` for
-            one that may hold slashes.
-        in_path: the arguments that stand in the path, in their order.
-        has_body: whether the other arguments stand in the body; else in the query of the URL.
+        operation: the name of the operation in `OPERATIONS`.
+        method: the HTTP method.
+        path: the path below the server's root; ``{argument}`` stands for an argument,
+            ``{name:path}`` for one that may contain slashes.
+        in_path: the arguments in the path, in order.
+        has_body: whether the other arguments are in the body; else in the query of the URL.
     """
 
     operation: str
@@ -54,7 +54,7 @@ class Route:
 
     @property
     def name(self) -> str:
-        """That of the operation; by a pipeline, with ``_by_pipeline`` after it."""
+        """The operation's name, with the suffix ``_by_pipeline`` for a pipeline."""
         return f"{self.operation}_by_pipeline" if "{pipeline}" in self.path else self.operation
 
     @property
@@ -64,7 +64,7 @@ class Route:
         return table[self.operation]
 
     def url(self, arguments: Mapping[str, Any]) -> str:
-        """The path with these arguments, percent-encoded, dots included, as clients drop ``..``."""
+        """Return the path with percent-encoded arguments; dots too, because clients drop ``..``."""
         parts = []
         for part in self.path.split("/"):
             if name := argument_in(part):
@@ -75,15 +75,15 @@ class Route:
 
 @attrs.frozen(kw_only=True, slots=True)
 class ServerFacts:
-    """What is served: the version, the embedder, the lanes, the pipelines, the limit.
+    """The properties of a server: version, embedder, lanes, pipelines, limit.
 
     Attributes:
-        version: of Triptych.
-        write: whether what writes and destroys is served.
-        embedder, dimension: its signature and the width of its vectors, None without one.
+        version: the version of Triptych.
+        write: whether operations that write and destroy are served.
+        embedder, dimension: the embedder's signature and dimension, None without one.
         lanes, pipelines: their names.
-        max_body: bytes of a request.
-        idempotency: whether writes take an Idempotency-Key.
+        max_body: the maximum size of a request's body in bytes.
+        idempotency: whether writes accept an Idempotency-Key.
     """
 
     version: str
@@ -143,7 +143,7 @@ ROUTES: Final[Mapping[str, Route]] = {
         Route("health", "GET", "/v1/health"),
     )
 }
-"""Every operation once, by name."""
+"""The routes by the names of operations."""
 
 _PIPELINE: Final = "/v1/pipelines/{pipeline}"
 
@@ -151,7 +151,7 @@ PIPELINE_ROUTES: Final[Mapping[str, Route]] = {
     operation: Route(operation, "POST", _PIPELINE + ROUTES[operation].path.removeprefix("/v1"))
     for operation in PIPELINE_OPERATIONS
 }
-"""The operations that a named pipeline runs, by name; ``pipeline`` is its name."""
+"""The routes of the operations of a named pipeline; the argument ``pipeline`` names it."""
 
 
 # The query of a URL: a text stands there as it is, another value as its JSON, such as
@@ -159,7 +159,7 @@ PIPELINE_ROUTES: Final[Mapping[str, Route]] = {
 
 
 def query_pairs(parameters: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, str]:
-    """What to write into a query for ``arguments``, whose JSON Schema is ``parameters``."""
+    """Encode ``arguments``, with the JSON Schema ``parameters``, for the query of a URL."""
     properties = parameters["properties"]
     return {
         name: value if _is_text(properties[name]) else json.dumps(value)
@@ -170,10 +170,10 @@ def query_pairs(parameters: Mapping[str, Any], arguments: Mapping[str, Any]) -> 
 def query_arguments(
     tool: str, parameters: Mapping[str, Any], pairs: Iterable[tuple[str, str]]
 ) -> dict[str, Any]:
-    """The arguments of a query; `read_arguments` checks them.
+    """Decode the arguments in the query of a URL; `read_arguments` checks them.
 
     Raises:
-        ValidationError: one is given twice, or is not the JSON of a value.
+        ValidationError: an argument is given twice, or is not valid JSON.
     """
     properties = parameters["properties"]
     arguments: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""The embedders that ship with Triptych; each loads its model when it is first used.
+"""The built-in embedders; each loads its model at first use.
 
 `LocalEmbedder` (English, extra ``local``) and `MultilingualEmbedder` (extra
 ``local-multilingual``) run on this machine's CPU without a network. `HashEmbedder` knows

@@ -1,4 +1,4 @@
-"""An embedder without a model, for tests: hashed words, nothing of their meaning."""
+"""An embedder for tests that hashes words, without a model."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def _code(token: str) -> int:
 class HashEmbedder:
     """Signed feature hashing of the words of a text (Weinberger et al., 2009). Not semantic.
 
-    Two texts are similar when they share words; synonyms are as far apart as any two words.
-    It is for tests and for wiring without a model, never for a search that people use.
-    The same text gives the same bits in every process and on every platform.
+    Two texts are similar if they share words; synonyms are as distant as any two words. Use it only
+    for tests and setups without a model. The same text gives the same bits in every process and on
+    every platform.
 
-    A text without words is the first axis, which no word maps to.
+    A text without words maps to the first axis, which no word uses.
     """
 
     semantic = False
@@ -47,19 +47,20 @@ class HashEmbedder:
 
     @property
     def signature(self) -> str:
-        """The embedding space; says that it is not semantic."""
+        """The embedding space, marked as not semantic."""
         return f"hash-bag-of-words/not-semantic/v1/{self._dimension}"
 
     @property
     def dimension(self) -> int:
-        """The vectors' width."""
+        """The dimension of the vectors."""
         return self._dimension
 
     def embed(self, texts: Sequence[str], *, kind: EmbedKind) -> NDArray[np.float32]:
-        """Float32 of shape (len(texts), dimension), rows of unit length; ``kind`` is ignored.
+        """Return float32 vectors of shape (len(texts), dimension), of unit length; ``kind`` is
+        ignored.
 
         Raises:
-            ValidationError: an argument is not what `Embedder.embed` takes.
+            ValidationError: an argument is invalid for `Embedder.embed`.
         """
         checked = checked_texts(texts, kind)
         rows = np.empty((len(checked), self._dimension), dtype=np.float32)
@@ -69,7 +70,7 @@ class HashEmbedder:
         return rows
 
     def coverage(self, text: str) -> float:
-        """1.0: hashing has no vocabulary that a text could be outside of."""
+        """Return 1.0: hashing has no vocabulary."""
         return 1.0
 
     def _unit_rows(self, texts: Sequence[str]) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Something costly, made at first use, once for all threads, and again in a forked child."""
+"""An expensive object, created at first use, once for all threads, and again in a forked child."""
 
 from __future__ import annotations
 

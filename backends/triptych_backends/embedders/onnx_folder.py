@@ -1,4 +1,4 @@
-"""A model of the user's: a folder with an ONNX model and its tokenizer."""
+"""A user's model: a folder with an ONNX model and its tokenizer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What models on this machine share: their arguments, packages and files, and threads.
+"""Shared parts of local models: arguments, packages, files and threads.
 
 One text a call, one thread a text. A model that splits the arithmetic of one text over threads pays
 for waking them at every layer, and one that pads texts into a batch may round differently with each

@@ -1,4 +1,4 @@
-"""What a person did to the files of one document or layer, taken over into a change.
+"""Adopting manual changes to the files of one document or layer.
 
 An edited file gets the next version, a new one a version above all deleted ones, and a file that
 is gone takes its document with it.

@@ -1,4 +1,4 @@
-"""Seeing what was changed by hand, before an answer is given: without the lock if nothing was."""
+"""Detecting changes by hand before a read, without the lock if there are none."""
 
 from __future__ import annotations
 

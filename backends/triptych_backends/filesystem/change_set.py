@@ -1,4 +1,4 @@
-"""One change of a dataset: its files first, all or none of them, then their mirror.
+"""One atomic change of a dataset: its files first, then their mirror.
 
 The mirror need not be durable: after a power cut the files tell it what it lacks.
 """
@@ -172,8 +172,8 @@ class ChangeSet:
         """Store a document: in its file as well, if ``write``, and always in its sidecar."""
         if sidecar.version >= MOST_VERSION:
             raise StoreError(
-                f"the versions of dataset {self.home.id!r} are used up: a sidecar, or its "
-                "dataset.json, was given a version near the greatest one; put it right by hand"
+                f"the versions of dataset {self.home.id!r} are used up: a sidecar file or "
+                "dataset.json has a version near the maximum; correct it by hand"
             )
         file = document_file(self.home.folder, sidecar.path)
         place = sidecar_file(self.home.folder, sidecar.path)

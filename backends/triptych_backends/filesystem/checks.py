@@ -1,4 +1,4 @@
-"""What is wrong in the files themselves, their sidecars and the journal: found and repaired."""
+"""Checking and repairing files, sidecars and the journal."""
 
 from __future__ import annotations
 
@@ -148,32 +148,33 @@ CHECKS = {
     for check in (
         Check(
             "files.unadopted",
-            "a file in the store's folder cannot be taken for what it stands for",
-            "the document or layer keeps its last good state, or is not there at all",
+            "a file in the store's folder is invalid for its name",
+            "the document or layer keeps its last valid state, or does not exist",
         ),
         Check(
             "files.checksum",
-            "files hold other bytes than were adopted, though their time and size say otherwise",
-            "what is searched is not what is in the file: the disk or a tool changed it unseen",
+            "files have changed since they were adopted, with the same time and size",
+            "searches find other text than the file has: the disk or a tool changed it without a "
+            "trace",
             remedy="put the old text back (`triptych get NAME` prints it), or touch the file, "
             "which adopts what is in it now",
         ),
         Check(
             "files.mirror",
-            "the derived database says otherwise than the files that it was read from",
-            "answers quote text that nobody wrote, or go by metadata that nobody gave",
+            "the derived database differs from its files",
+            "answers use text or metadata that nobody wrote",
             repair="it is read from the files again",
         ),
         Check(
             "history.orphans",
-            "old versions of documents that are gone were left behind",
-            "they keep what was deleted",
+            "old versions of deleted documents were left behind",
+            "they contain deleted data",
             repair="they are removed",
         ),
         Check(
             "journal.left",
             "a writer that ended early left files behind",
-            "they take room; what it had begun to write is finished by the next write",
+            "they take space; the next write finishes the interrupted one",
             repair="what was begun is finished, and the rest is removed",
         ),
     )
@@ -286,7 +287,7 @@ def repair_files(
             for name, found in workspace.disk.names(OWN):
                 if name.endswith(".tmp") and found.kind == "file":
                     workspace.disk.remove(f"{OWN}/{name}")
-        done.append("finished what was begun, and removed what was left")
+        done.append("finished interrupted writes, and removed leftover files")
     if "history.orphans" in checks:
         with writer.locked():
             done.append(f"removed the old versions of {history.sweep(workspace)} deleted documents")

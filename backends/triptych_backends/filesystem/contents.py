@@ -1,4 +1,4 @@
-"""Files as they are found: whole, absent, or not what the store can take."""
+"""The contents of files: valid, absent or rejected."""
 
 from __future__ import annotations
 

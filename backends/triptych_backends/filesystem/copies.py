@@ -43,8 +43,8 @@ def _settings(disk: Disk) -> dict[str, str]:
 
 def _damaged(disk: Disk) -> CorruptStoreError:
     return CorruptStoreError(
-        f"{disk.real(SETTINGS)} is damaged: restore it, or delete it, which forgets the "
-        "remembered folders and nothing else"
+        f"{disk.real(SETTINGS)} is damaged: restore it, or delete it, which only removes the list "
+        "of remembered folders"
     )
 
 

@@ -1,4 +1,4 @@
-"""Every operation on the disk, in one class: nothing else here opens, renames or removes.
+"""All operations on the disk, in one class; other modules do not access files.
 
 Paths are relative to the store's root, with ``/`` between components, and never leave it: no
 symbolic link is followed, whether it stands at the end of a path or on the way.
@@ -112,8 +112,8 @@ class Disk:
     def refused(self, path: str) -> LinkError:
         """The error for a link at ``path``."""
         return LinkError(
-            f"{path!r} in the store {self.root} is a symbolic link, which Triptych never "
-            "follows: put the file or folder itself there, or remove the link"
+            f"{path!r} in the store {self.root} is a symbolic link, which Triptych never follows: "
+            "replace it by the file or folder, or remove the link"
         )
 
     def read(self, path: str) -> tuple[bytes, FileStat]:

@@ -1,4 +1,4 @@
-"""What stands in the store's own files: sidecars, dataset files, layers.
+"""The formats of the store's files: sidecars, dataset files, layers.
 
 JSON is indented, its keys in one order and its text unescaped, so that it reads and diffs well.
 """

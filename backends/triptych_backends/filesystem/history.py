@@ -1,4 +1,4 @@
-"""The versions that were replaced: one gzipped JSON file each, which `zcat` shows.
+"""Old versions: one gzipped JSON file each, readable with `zcat`.
 
 They are no derived data: nothing can make them again. They are written and removed with the change
 that replaces or deletes their document, through its journal.
@@ -118,8 +118,8 @@ def read_version(
             raise FormatError(f"it is version {document.version} of {document.name!r}")
     except (FormatError, ValueError, OSError, EOFError, zlib.error) as error:
         raise CorruptStoreError(
-            f"{disk.real(path)} in the store {where} is not an old version ({error}): restore "
-            "it, or remove it, and that version is no longer kept"
+            f"{disk.real(path)} in the store {where} is not an old version ({error}): restore it, "
+            "or remove it, which drops that version"
         ) from error
     return document
 

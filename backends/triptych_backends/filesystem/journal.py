@@ -1,4 +1,4 @@
-"""Changes of several files that happen wholly or not at all, whatever stops them.
+"""Atomic changes of several files, even if interrupted.
 
 A change is first written beside the files, as parts, and synced; then the intent, which lists
 what is to be renamed and removed, appears in one rename. From then on it happens: whoever finds
@@ -55,7 +55,7 @@ class Journal:
                 raise disk.refused(path)
             if found is not None and found.kind == "folder":
                 raise StoreError(
-                    f"the folder {disk.real(path)} stands where a file of the store goes: move it "
+                    f"the folder {disk.real(path)} has the path of a file of the store: move it "
                     "elsewhere"
                 )
         # What cannot be carried out must not become an intent, which is in the way of all others.
@@ -127,8 +127,8 @@ class Journal:
             _check(writes, removals)
         except (FormatError, ValueError, KeyError, TypeError) as error:
             raise CorruptStoreError(
-                f"the journal {disk.real(INTENT)} is damaged: restore it, or remove it, and what "
-                "was being written when it was left is lost"
+                f"the journal {disk.real(INTENT)} is damaged: restore it, or remove it, which "
+                "loses the interrupted write"
             ) from error
         for part, path in writes:
             if disk.entry(part) is not None:

@@ -1,4 +1,4 @@
-"""Where everything is, relative to the store's root; names as paths: safe, readable, reversible.
+"""The layout of the store's folder, and mapping names to safe, readable, reversible paths.
 
 A name's slashes are folders. In each component the characters that some system refuses or
 changes are percent-encoded as in a URL, upper case. What cannot stand there even so (too long, or

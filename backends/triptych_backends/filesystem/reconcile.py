@@ -1,4 +1,4 @@
-"""What differs between the folders and what was last seen of them, and taking it over."""
+"""Finding and adopting changes of files since they were last seen."""
 
 from __future__ import annotations
 

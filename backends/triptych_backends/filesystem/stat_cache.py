@@ -1,4 +1,4 @@
-"""What was last seen of each file, in tables of the derived database.
+"""The last seen state of each file, in tables of the derived database.
 
 They are written in the transactions that mirror the files, so that the two always agree. A file
 whose size, inode and time of modification are as they were is taken as unchanged; but not if it

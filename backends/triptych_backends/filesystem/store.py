@@ -1,4 +1,4 @@
-"""`FilesStore`: a folder of files that people read and edit, and what is derived from them."""
+"""`FilesStore`: a folder of files that people read and edit, with its derived data."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ class _Changes:
 class FilesStore(CloseOnExit, FilesCopies, _Changes):
     """Documents and layers as files in a folder; thread-safe, and fork-safe.
 
-    ``documents``, ``chunks`` and ``layers`` are the repositories. What is derived lies in
-    ``.triptych/derived``, which can be deleted while the store is closed. Use as a context
-    manager, or close.
+    ``documents``, ``chunks`` and ``layers`` are the repositories. Derived data is in
+    ``.triptych/derived``, which can be deleted while the store is closed. Use it as a context
+    manager, or close it.
     """
 
     def __init__(self, disk: Disk, mirror: SqliteStore, *, wait: float, history: int) -> None:
@@ -95,19 +95,23 @@ class FilesStore(CloseOnExit, FilesCopies, _Changes):
         background_index: bool = True,
         disk: Callable[[str], Disk] = Disk,
     ) -> FilesStore:
-        """Open the store in the folder ``path``, and adopt what was changed there by hand.
+        """Open the store in the folder ``path``, and adopt files that were changed by hand.
 
-        The folder is made if need be, but not the one it lies in. ``lock_timeout`` is how many
-        seconds a write waits for other writers. With ``create`` False the store must exist.
-        ``history`` is how many old versions of each document are kept. ``background_index``
-        lets a second process index what is written in bulk, where there is more than one core.
-        Opened ``read_only``, it shows what was adopted last. ``disk`` is given the folder's
-        absolute path and makes what does all work on its files: tests pass one that records.
+        A missing folder is created, but not its parents.
+
+        Args:
+            lock_timeout: seconds that a write waits for other writers.
+            create: whether to create a missing store.
+            read_only: whether to refuse writes, and not to adopt changes.
+            history: the number of old versions kept for each document.
+            background_index: whether a second process indexes bulk writes, if there are several
+                cores.
+            disk: makes the object that accesses the files of the given absolute path, for tests.
 
         Raises:
             ValidationError: ``path`` is a URL, or ``history`` is below 0.
-            StoreError: it cannot be opened there; the message says why.
-            StoreLockedError: somebody holds it for too long.
+            StoreError: it cannot be opened; the message says why.
+            StoreLockedError: another process holds the lock for too long.
             CorruptStoreError: one of its own files is damaged.
             SchemaVersionError: a newer version of Triptych wrote it.
         """
@@ -153,12 +157,13 @@ class FilesStore(CloseOnExit, FilesCopies, _Changes):
         change_detection.refresh_all(self.writer)
 
     def problems(self) -> tuple[RejectedFile, ...]:
-        """The files in the store's folder that were not adopted, by path: why, and what helps."""
+        """The files in the store's folder that were not adopted, by path, with reasons and
+        remedies."""
         return list_problems(self.workspace)
 
     @property
     def capabilities(self) -> Capabilities:
-        """See `Store.capabilities`: every one."""
+        """See `Store.capabilities`: all of them."""
         return Capabilities(
             document_search=self.chunks,
             sparse=self.chunks,
@@ -179,8 +184,7 @@ class FilesStore(CloseOnExit, FilesCopies, _Changes):
     def scrub(self) -> None:
         """See `Store.scrub`: rewrite the derived database and its index.
 
-        Files that were deleted are unlinked; the disk may keep what was in them, and so does
-        Git.
+        Deleted files are only unlinked: the disk may keep their contents, and Git does.
         """
         with self.writer.locked():
             self.workspace.journal.clear()
@@ -201,7 +205,9 @@ def _root(path: str | os.PathLike[str]) -> str:
     try:
         folder = Path(text).expanduser()
     except RuntimeError as error:
-        raise ValidationError(f"{text!r}: nobody of that name has a home here") from error
+        raise ValidationError(
+            f"{text!r}: there is no user of that name with a home folder"
+        ) from error
     # A link that leads to the store is the caller's; those inside are followed by nobody.
     return os.path.realpath(folder)
 

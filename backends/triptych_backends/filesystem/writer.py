@@ -1,4 +1,4 @@
-"""Who may write: one at a time, over all threads and processes, over files that are whole."""
+"""Locking writers: one at a time, across threads and processes."""
 
 from __future__ import annotations
 

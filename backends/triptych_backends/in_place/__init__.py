@@ -1,4 +1,4 @@
-"""Tables and collections that are not ours, searched where they are: one way, two drivers.
+"""Searching existing tables and collections, with two drivers.
 
 `postgres` (extra ``postgres``) reads tables, `qdrant` (extra ``qdrant``) collections. The modules
 beside them import no driver; a driver brings a source and an `OpenTable`.

@@ -48,8 +48,8 @@ SCANNED: Final = 5_000
 def refuse(*_: Any, **__: Any) -> NoReturn:
     """Raises `NotAvailableError`: nothing is written to what is searched in place."""
     raise NotAvailableError(
-        "what a pipeline searches in place is only read: write to it by what it belongs to, or "
-        "follow it into a dataset of your own"
+        "existing tables and collections are read-only here: write to the database itself, or "
+        "follow them into a dataset"
     )
 
 

@@ -88,16 +88,16 @@ class InPlaceSource(ABC, Generic[Opened]):
         for name in names:
             if names.count(name) > 1:
                 raise ValidationError(
-                    f"two tables are called {name!r}: give one table with several columns, or "
-                    "give each a name of its own"
+                    f"two tables are called {name!r}: give one table with several columns, or give "
+                    "each a unique name"
                 )
         if not specs:
             raise ValidationError("tables is empty: describe at least one table")
         if embedder is None and any(pair.vector for spec in specs for pair in spec.columns):
             raise NotAvailableError(
-                "the pipeline's tables have vectors, and no embedder for the query: name the "
-                "model that filled them, such as embedder = 'openai:text-embedding-3-small'; or "
-                "leave vector out, and they are searched by keyword"
+                "the pipeline's tables have vectors, but there is no embedder for the query: name "
+                "the model that filled them, such as embedder = 'openai:text-embedding-3-small'; "
+                "or leave vector out to search by keyword"
             )
         self.where = where
         self.embedder = embedder

@@ -1,4 +1,4 @@
-"""`TableSpec`: which columns of a table that is not ours are searched, and how."""
+"""`TableSpec`: which columns of an existing table are searched, and how."""
 
 from __future__ import annotations
 
@@ -100,32 +100,33 @@ def _names(given: Any) -> tuple[str, ...]:
 
 @attrs.frozen(kw_only=True)
 class TableSpec:
-    """A table, view or materialized view that a pipeline searches where it is.
+    """An existing table, view or materialized view that a pipeline searches.
 
-    A row is a document whose name is the row's id as text; each of its texts is a chunk of it.
-    Rows without an id, and texts that are NULL, are not found.
+    A row is a document whose name is the row's id as text; each of its texts is a chunk. Rows
+    without an id and NULL texts are not found.
 
     Attributes:
         table: its name, as `parse_name` reads it.
-        id: the column that names a row; it must be unique.
-        columns: pairs of a text column and its vector column, one or more.
-        metadata: the columns that hits show, and that filters of queries may name.
-        where: a filter that every row must pass, in the form of a query's ``where``; it may name
-            any column of the table.
-        name: what the dataset is called; the table's own name by default.
+        id: the column with the unique id of a row.
+        columns: one or more pairs of a text column and its vector column.
+        metadata: the columns that hits have as metadata and filters of queries may use.
+        where: a filter that every row must pass, in the form of a query's ``where``; it may use any
+            column of the table.
+        name: the name of the dataset; by default the table's name.
         text_search: a ``tsvector`` column over the texts, for tables with one pair.
-        text_config: the text search configuration of the server, such as "english"; that of
-            ``text_search``, or of the index that is found.
-        keywords: how candidates of the keyword lane are found: "text-search" by the server's text
-            search, "nearest" among the nearest vectors, "auto" by what the table has.
-        distance: what the vector index compares by; None: as the index that is found says.
-        updated_at: the column that says when a row last changed.
-        document: a field whose text, with "/" and the id after it, makes the names of a
-            collection's points, such as the file that each is a part of.
+        text_config: the server's text search configuration, such as "english", used for
+            ``text_search`` or the table's text index.
+        keywords: how the keyword lane finds candidates: "text-search" by the server's text search,
+            "nearest" among the nearest vectors, "auto" depending on the table.
+        distance: the distance of the vector index; None: of the table's index.
+        updated_at: the column with the time when a row last changed.
+        document: a field whose text, followed by "/" and the id, is the name of a collection's
+            point, such as the file that it is a part of.
 
-    ``text_search``, ``text_config`` and ``distance`` are for tables of PostgreSQL, ``document`` for
-    collections of Qdrant. There the name is a collection's, "id" is the point's own id, columns
-    are fields of the payload, and a vector is a named vector: left out, the only one.
+    ``text_search``, ``text_config`` and ``distance`` are only for tables of PostgreSQL,
+    ``document`` only for collections of Qdrant. There the table is a collection, "id" is the
+    point's id, columns are fields of the payload, and a vector is a named vector (None: the only
+    vector).
     """
 
     table: str
@@ -175,7 +176,7 @@ class TableSpec:
         return parse_name(self.table)
 
     def refuse(self, keys: Sequence[str], what: str) -> None:
-        """Raise `ValidationError` where one of ``keys``, which are for ``what``, is given."""
+        """Raise `ValidationError` if one of ``keys``, which are only for ``what``, is given."""
         for key in keys:
             if getattr(self, key) is not None:
                 raise ValidationError(
@@ -184,9 +185,9 @@ class TableSpec:
 
     @classmethod
     def of(cls, given: Any) -> TableSpec:
-        """The spec that a table of ``triptych.toml`` describes.
+        """Read the spec from a table of ``triptych.toml``.
 
-        ``text`` and ``vector`` stand for ``columns`` where there is one pair.
+        ``text`` and ``vector`` can replace ``columns`` for one pair.
 
         Raises:
             ValidationError: a key or a value is wrong.

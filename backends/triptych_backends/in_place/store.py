@@ -1,4 +1,4 @@
-"""`InPlaceStore`: tables or collections that are not ours, searched where they are."""
+"""`InPlaceStore`: searches existing tables or collections."""
 
 from __future__ import annotations
 
@@ -115,10 +115,10 @@ _OVERSAMPLED: Final = 3
 
 @attrs.frozen
 class DistinctRows:
-    """The best hit of each row, whichever of its columns was found, and of each text.
+    """Keeps only the best hit of each row, over all its columns, and of each text.
 
-    ``homes`` names the table of each dataset: two datasets may be of one table. Texts that differ
-    in white space only are equal. It chooses from three times as many hits as are asked for.
+    ``homes`` maps each dataset to its table: two datasets may use the same table. Texts that differ
+    only in white space are equal. There are three times as many candidates as requested hits.
     """
 
     homes: Mapping[str, str] = attrs.field(factory=dict)
@@ -130,7 +130,7 @@ class DistinctRows:
     def __call__(
         self, query: ResolvedQuery, hits: Sequence[Hit], reader: HitReader
     ) -> Sequence[Hit]:
-        """Return the hits in their order, without what an earlier one shows."""
+        """Return the hits in order, without duplicates of earlier ones."""
         rows: set[tuple[str, str]] = set()
         texts: set[str] = set()
         kept = []
@@ -148,12 +148,12 @@ class InPlaceStore(CloseOnExit, StoreBase):
     """A read-only `Store` whose datasets are tables.
 
     A row is a document whose name is the row's id; its texts are its chunks. Nothing is written,
-    and the right to read is enough. The database is asked when the store is first used.
-    Thread-safe, and fork-safe. Use as a context manager, or close.
+    and read access is enough. It connects at first use. Thread-safe and fork-safe. Use it as a
+    context manager, or close it.
     """
 
     def __init__(self, source: InPlaceSource[OpenTable]) -> None:
-        """``source`` is a driver's, and is closed with the store."""
+        """``source`` is the driver's; the store closes it."""
         self.source = source
         self.where: str = source.where
         self.documents = InPlaceDocuments(source)
@@ -165,7 +165,7 @@ class InPlaceStore(CloseOnExit, StoreBase):
         return self.source.stats(dataset_id)
 
     def check(self) -> Sequence[Finding]:
-        """What is wrong with the tables, and what makes their searches slow; no row is read."""
+        """Return problems of the tables, including slow searches, without reading rows."""
         return [finding for name in self.source.names for finding in self._examined(name)]
 
     def _examined(self, name: str) -> Iterator[Finding]:

@@ -80,32 +80,32 @@ CHECKS = {
     for check in (
         Check(
             "index.damaged",
-            "a file of the search index fails its checksum, or is gone",
-            "the next process to search reads everything again before it answers",
+            "a file of the search index fails its checksum, or is missing",
+            "the next search must read everything again",
             repair=_DROPPED,
         ),
         Check(
             "index.missing",
-            "the search index lacks what is stored",
+            "the search index lacks stored data",
             "searches do not find it",
             repair=_DROPPED,
         ),
         Check(
             "index.surplus",
-            "the search index holds what is not stored",
-            "searches come back short, and scores are counted over what is gone",
+            "the search index has data that is not stored",
+            "searches return too few hits, and scores count deleted data",
             repair=_DROPPED,
         ),
         Check(
             "index.words",
-            "the search index holds other words or weights, or another name, than what is stored",
-            "searches find it by words that it does not have, and miss it by its own",
+            "the search index has other words, weights or names than the stored data",
+            "searches find documents by wrong words, and miss them by their words",
             repair=_DROPPED,
         ),
         Check(
             "index.unchecked",
-            "the search index cannot be compared with what is stored, for that cannot be read",
-            "searches may miss what they should find",
+            "the search index cannot be compared with the stored data, which cannot be read",
+            "searches may miss documents",
             remedy="repair what else the doctor found, and run it again",
         ),
     )

@@ -196,7 +196,8 @@ class DatasetIndex:
         except DamagedError as error:
             self._damaged = True
             logger.warning(
-                "the search index of dataset %r is damaged and is built again from the truth: %s",
+                "the search index of dataset %r is damaged and is built again from the stored "
+                "data: %s",
                 self.dataset,
                 error,
             )

@@ -431,7 +431,7 @@ class LocalIndex(CloseOnExit):
         try:
             self._fresh(written)
         except TriptychError as error:
-            logger.warning("what was written is indexed by the next search: %s", error)
+            logger.warning("the next search indexes the written data: %s", error)
 
     def _stop_helper(self) -> None:
         """No file is written behind a caller who removes, or leaves, the folder."""

@@ -1,4 +1,4 @@
-"""The memory backend: dicts under one lock. The reference for what a backend does."""
+"""The memory store: dicts under one lock. It is the reference implementation of a backend."""
 
 from triptych_backends.memory.dataset import ChunkSetState, DatasetState
 from triptych_backends.memory.store import MemoryStore

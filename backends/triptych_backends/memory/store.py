@@ -1,4 +1,4 @@
-"""The memory store: three repositories over one truth and one local index."""
+"""The memory store: three repositories over the same data and one local index."""
 
 from __future__ import annotations
 
@@ -90,17 +90,17 @@ def _revisions(truth: Truth, dataset_ids: Collection[str]) -> dict[str, str]:
 
 
 class MemoryStore(CloseOnExit, _Answers):
-    """Keeps everything in this process's memory, until it is closed.
+    """Keeps everything in the memory of this process until it is closed.
 
-    Thread-safe. A `Store` with every capability. To keep the datasets elsewhere too, give
-    ``datasets``, what was kept, and ``save``, which keeps it.
+    Thread-safe. A `Store` with every capability. To persist the datasets elsewhere, pass the saved
+    ``datasets`` and a ``save`` function.
 
     Args:
-        history: how many old versions of each document are kept.
-        datasets: what the store begins with, by dataset id.
-        settings: the settings that the store begins with, by key.
-        save: is called in each write with what all datasets hold after it, and all settings.
-            When it raises, the write is undone, and its caller gets the error.
+        history: the number of old versions kept for each document.
+        datasets: the initial datasets by id.
+        settings: the initial settings by key.
+        save: called in each write with the new state of all datasets and all settings. If it
+            raises, the write is undone, and its caller gets the error.
     """
 
     def __init__(
@@ -123,16 +123,16 @@ class MemoryStore(CloseOnExit, _Answers):
         self.layers = MemoryLayers(self._truth, self._searcher)
 
     def scrub(self) -> None:
-        """Drop the index, which may still hold what was deleted; it is replayed when asked.
+        """Drop the index, which may still contain deleted data; it is rebuilt when needed.
 
-        The log of documents forgets the names of what was deleted."""
+        Also remove the names of deleted documents from the change log."""
         with self._truth as truth:
             truth.document_log.forget()
         self._searcher.renew()
 
     @property
     def capabilities(self) -> Capabilities:
-        """See `Store.capabilities`: every one."""
+        """See `Store.capabilities`: all of them."""
         return Capabilities(
             document_search=self.chunks,
             sparse=self.chunks,

@@ -1,4 +1,5 @@
-"""Every format: those of `triptych.parsing`, those that need a library, and third parties'."""
+"""Parsers of all formats: of `triptych.parsing`, those that need a library, and third-party
+ones."""
 
 from __future__ import annotations
 
@@ -32,26 +33,26 @@ __all__ = [
 ]
 
 ENTRY_POINTS = "triptych.parsers"
-"""The group of entry points: each is called without arguments and gives a `FileParser`."""
+"""The group of entry points: each is called without arguments and returns a `FileParser`."""
 _OF_PARSERS = ("signature", "endings", "recognises", "parse")
 
 
 def default_parser(
     *, limits: ParseLimits | None = None, decode: Decode = decode_text, plugins: bool = True
 ) -> FileParsers:
-    """A parser of every format: ``parse(name, data)`` gives a `ParsedFile`.
+    """Return the parser of all formats: ``parse(name, data)`` returns a `ParsedFile`.
 
-    A format's library is imported when its first file is read; where it is missing,
-    NotAvailableError names the extra. Installed packages add parsers, or take a format over,
-    by an entry point of the group "triptych.parsers".
+    A format's library is imported when its first file is read; if it is missing, NotAvailableError
+    names the extra. Installed packages add or replace parsers with an entry point of the group
+    "triptych.parsers".
 
     Args:
-        limits: what one file may be and cost, see `ParseLimits`.
-        decode: from the bytes of a text file to its text.
-        plugins: False leaves the parsers of other packages out.
+        limits: the limits for one file.
+        decode: converts the bytes of a text file to text.
+        plugins: whether to use the parsers of other packages.
 
     Raises:
-        ValidationError: an installed parser cannot be loaded, or is none.
+        ValidationError: an installed parser cannot be loaded or is invalid.
     """
     limits = limits or ParseLimits()
     parsers: list[FileParser] = [
@@ -70,11 +71,11 @@ def default_parser(
 def parse_file(
     path: str | Path, *, name: str | None = None, parser: FileParsers | None = None
 ) -> ParsedFile:
-    """Read and parse one file; ``parse_file(path).document(name)`` is what to put.
+    """Read and parse one file; ``parse_file(path).document(name)`` is the document to store.
 
     Raises:
         ValidationError: the file cannot be read, or is not text.
-        ParseError: it is malformed, encrypted, or beyond a limit.
+        ParseError: it is malformed, encrypted, or exceeds a limit.
         NotAvailableError: a library is missing.
     """
     file = Path(path)

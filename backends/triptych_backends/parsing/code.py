@@ -1,4 +1,4 @@
-"""Source code: kept as it is, its definitions found by tree-sitter."""
+"""Source code: unchanged text, with definitions found by tree-sitter."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ from triptych_backends.parsing.languages import ENDINGS, LANGUAGES, OTHER_ENDING
 
 _MOST_CHARACTERS = 4_000_000  # what is larger was written by a program, for programs
 _MOST_HERE = 16_384
-"""Bytes read in this process. Text that is not code holds it up for 0.4 s then, and four times that
-with twice as many; larger files go to another process, which costs a millisecond for each."""
+"""The maximum bytes to parse in this process. Text of this size that is not code takes 0.4 s, and
+twice as much takes four times as long. Larger files are parsed in another process, which costs a
+millisecond."""
 _SECONDS = 10.0
 
 
@@ -32,10 +33,9 @@ _SECONDS = 10.0
 class CodeParser(TextFileParser):
     """Python, Go, JavaScript, TypeScript, Java, Rust, C and C++ by definitions; others as text.
 
-    A chunk holds no more than one function or method, with the comment before it, and its
-    heading path names the class or module and the function. Without tree-sitter (the extra
-    ``code``), and for files that it cannot read in time, the text is cut as any other, which a
-    note tells.
+    A chunk contains at most one function or method, with the preceding comment, and its heading
+    path names the class or module and the function. Without tree-sitter (the extra ``code``), and
+    for files that it cannot parse in time, the file is treated as plain text, and a note says so.
     """
 
     limits: ParseLimits = attrs.field(factory=ParseLimits)
@@ -43,7 +43,7 @@ class CodeParser(TextFileParser):
 
     @property
     def signature(self) -> str:
-        """The parser's version, and whether it can find definitions."""
+        """The parser's version, and whether tree-sitter is available."""
         return "code/1" if _is_installed() else "code/1 plain"
 
     def _read(self, name: str, decoded: DecodedText) -> ParsedFile:

@@ -54,7 +54,7 @@ def definitions_apart(
         if time.monotonic() >= end:
             raise TooSlowError
         # One that had waited may have ended meanwhile: a fresh one decides.
-    raise NoProcessError("the process that reads it ended over it")
+    raise NoProcessError("the process that read it crashed")
 
 
 def _found(answer: dict[str, Any]) -> list[Definition]:

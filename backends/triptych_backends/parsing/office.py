@@ -119,7 +119,7 @@ def check_package(reading: Reading) -> None:
             raise ParseError(f"{name!r} is encrypted: save a copy without a password")
         if member.file_size > max(_SMALL, limits.max_ratio * member.compress_size):
             raise ParseError(
-                f"{name!r} is packed as a zip bomb is: {member.filename!r} unpacks to "
+                f"{name!r} looks like a zip bomb: {member.filename!r} unpacks to "
                 f"{member.file_size:,} bytes from {member.compress_size:,}. If it can be "
                 "trusted, raise max_ratio of ParseLimits"
             )
@@ -128,7 +128,7 @@ def check_package(reading: Reading) -> None:
             head = archive.read(member)
             if any(mark in head for mark in _DOCTYPES):
                 raise ParseError(
-                    f"{name!r} declares a document type in {member.filename!r}, as no office "
+                    f"{name!r} declares a document type in {member.filename!r}, which no office "
                     "program does: it is not read"
                 )
 

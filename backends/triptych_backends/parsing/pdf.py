@@ -1,4 +1,4 @@
-"""PDF by PDFium (the package pypdfium2), page by page, with the tables and headings it shows."""
+"""Parsing PDF with PDFium (the package pypdfium2), page by page, with tables and headings."""
 
 from __future__ import annotations
 
@@ -132,8 +132,8 @@ _SOFT_HYPHEN = re.compile(r"[\x02\ufffe](?:\r?\n)?")
 class PdfParser:
     """PDF files, in a worker process.
 
-    Pages are the locators. Bookmarks become headings; in a file without any, large type does.
-    Tables are Markdown tables.
+    Locators are pages. Bookmarks become headings; without bookmarks, text in large type does.
+    Tables become Markdown tables.
     """
 
     limits: ParseLimits = attrs.field(factory=ParseLimits)
@@ -141,15 +141,13 @@ class PdfParser:
     endings: frozenset[str] = attrs.field(default=frozenset((".pdf",)), init=False)
 
     def recognises(self, data: bytes) -> bool:
-        """Whether it begins as a PDF does."""
+        """Return whether ``data`` starts like a PDF."""
         return data.startswith(b"%PDF-")
 
     def parse(self, name: str, data: bytes) -> ParsedFile:
-        """The text of the pages; scanned pages have none, which a note tells."""
+        """Return the text of the pages; scanned pages have none, and a note says so."""
         if b"%PDF-" not in data[:_HEADER_WITHIN]:
-            raise ParseError(
-                f"{name!r} is not a PDF: it does not begin with %PDF-. Name it rightly"
-            )
+            raise ParseError(f"{name!r} is not a PDF: it does not start with %PDF-. Rename it")
         return run_isolated(
             "triptych_backends.parsing.pdf:read_pdf",
             name,

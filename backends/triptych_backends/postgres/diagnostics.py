@@ -1,4 +1,4 @@
-"""What only the server's tables show: whether searches read what is stored."""
+"""Checks of the server's search tables against the stored data."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _LATE: Final = 30.0
 _MISSING, _SURPLUS, _STATISTICS, _VECTORS = CHECKS = (
     Check(
         "index.missing",
-        "the search tables lack what is stored",
+        "the search tables lack stored data",
         "searches do not find it",
         repair=_REPAIR,
     ),
     Check(
         "index.surplus",
-        "the search tables hold what is not stored",
+        "the search tables have data that is not stored",
         "scores are counted over what is gone",
         repair=_REPAIR,
     ),
@@ -43,7 +43,7 @@ _MISSING, _SURPLUS, _STATISTICS, _VECTORS = CHECKS = (
     Check(
         "index.vectors",
         "the search tables lack vectors that are stored",
-        "searches by meaning do not find their texts",
+        "vector searches do not find their texts",
         repair=_REPAIR,
     ),
 )

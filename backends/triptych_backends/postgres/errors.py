@@ -1,4 +1,4 @@
-"""The driver's errors become Triptych's, in this one place."""
+"""Mapping the driver's errors to Triptych's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the URL of a PostgreSQL store says."""
+"""The URL of a PostgreSQL store."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _replica(url: str, primary: PostgresLocation) -> PostgresLocation:
     """Where a replica is. It has the primary's schema, and user and password if it names none."""
     found = parse_url(url)
     if found.replicas:
-        raise ValidationError(f"{found.where} is a replica, and cannot have one of its own here")
+        raise ValidationError(f"{found.where} is a replica, and cannot have a replica here")
     known, ours = conninfo_to_dict(found.conninfo), conninfo_to_dict(primary.conninfo)
     kept = {key: ours[key] for key in ("user", "password") if key in ours and "user" not in known}
     return attrs.evolve(

@@ -1,4 +1,4 @@
-"""Making the tables on a server, and bringing those that are there up to date."""
+"""Creating and migrating the tables on a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Searches in the server: a query in, ranked candidates out."""
+"""Searches in the server: from a query to ranked candidates."""
 
 from __future__ import annotations
 

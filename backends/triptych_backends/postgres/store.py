@@ -1,4 +1,4 @@
-"""`PostgresStore`: tables on a server, three repositories over them, searches there, and leases."""
+"""`PostgresStore`: a store in a PostgreSQL database, which also runs its searches."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ SELECT (SELECT count(*) FROM chosen), coalesce(array_agg(name), '{}') FROM held
 
 
 _OF_SEARCHES = (*DATASET_SETTINGS, FOLDER_SETTINGS)
-"""Settings that every search reads: a replica tells them too, so that searches go on without the
-primary."""
+"""Settings that every search reads: they are also read from a replica, so that searches work
+without the primary."""
 
 
 class _Documents(SqlDocuments):
@@ -85,11 +85,11 @@ class _Documents(SqlDocuments):
 class PostgresStore(SqlStore):
     """Documents, chunks, vectors and layers in one schema of a PostgreSQL database.
 
-    Thread-safe, and fork-safe; any number of processes on any machines may have it open. Use as a
-    context manager, or close.
+    Thread-safe and fork-safe; any number of processes on any machines may have it open. Use it as a
+    context manager, or close it.
 
-    It is `WorkLeases` too: a lease waits for no writer of documents, and no writer for it. The
-    server's clock counts.
+    It also implements `WorkLeases`: leases and writers of documents do not wait for each other. The
+    server's clock is used.
     """
 
     database: PostgresDatabase
@@ -114,15 +114,15 @@ class PostgresStore(SqlStore):
     ) -> PostgresStore:
         """Open the store at ``url``, ``postgresql+psycopg://user@host/database?options``.
 
-        The schema is made if need be; see `parse_url` for the options. ``lock_timeout`` is how
-        many seconds a write waits for other writers. With ``create`` False the schema must exist.
-        ``history`` is how many old versions of each document are kept.
+        A missing schema is created; see `parse_url` for the options. ``lock_timeout`` is the
+        seconds that a write waits for other writers. With ``create`` False the schema must exist.
+        ``history`` is the number of old versions kept for each document.
 
         Raises:
             ValidationError: ``url`` is invalid, or ``history`` is below 0.
-            NotFoundError: there is none, and ``create`` is False.
+            NotFoundError: there is no store, and ``create`` is False.
             StoreError: it cannot be opened; the message says why.
-            SchemaVersionError: another version of Triptych made it.
+            SchemaVersionError: another version of Triptych created it.
         """
         check_whole(history, "history")
         database = PostgresDatabase.open(
@@ -136,7 +136,7 @@ class PostgresStore(SqlStore):
 
     @property
     def capabilities(self) -> Capabilities:
-        """See `Store.capabilities`: every one."""
+        """See `Store.capabilities`: all of them."""
         return attrs.evolve(
             super().capabilities, leases=self, diagnostics=PostgresDiagnostics(self.database)
         )
@@ -194,9 +194,10 @@ class PostgresStore(SqlStore):
             yield wait
 
     def build_indexes(self, *, least: int = LEAST) -> None:
-        """Index the vectors of every embedding space that has ``least`` or more, and no index.
+        """Build a vector index for every embedding space with at least ``least`` vectors and no
+        index.
 
-        A search that meets such a space lets a thread do so. Readers and writers go on meanwhile.
+        A search of such a space starts this in a thread. Readers and writers are not blocked.
 
         Raises:
             StoreError: the server failed.
@@ -205,7 +206,7 @@ class PostgresStore(SqlStore):
             self._indexes.build(least=least)
 
     def close(self) -> None:
-        """Close every connection, and give up an index that is being built. Idempotent."""
+        """Close every connection, and cancel building an index. Idempotent."""
         self._indexes.close()
         self.database.close()
 

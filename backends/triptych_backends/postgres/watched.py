@@ -124,7 +124,7 @@ class WatchedConnection(psycopg.Connection[tuple[Any, ...]]):
     def _end_if(self, stands_still: bool) -> None:
         if stands_still:
             self.pgconn.finish()
-            raise psycopg.OperationalError("the server stands still: it does not answer")
+            raise psycopg.OperationalError("the server hangs: it does not respond")
 
     def _check_deadline(self) -> None:
         try:

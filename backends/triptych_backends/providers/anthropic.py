@@ -1,4 +1,4 @@
-"""Anthropic: language models by the Messages API."""
+"""Language models by Anthropic's Messages API."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _READ, _WRITTEN = "cache_read_input_tokens", "cache_creation_input_tokens"
 class AnthropicLLM(RemoteLLM):
     """A language model by ``POST /v1/messages``.
 
-    Messages of the system, wherever they stand, are joined into its one system prompt.
+    All system messages are joined into one system prompt.
 
     Args:
         model: such as "claude-haiku-4-5".

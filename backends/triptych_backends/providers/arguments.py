@@ -1,4 +1,4 @@
-"""What every provider stands on: httpx2 or httpx, and arguments that were checked.
+"""Checking the arguments of providers, and importing httpx2 or httpx.
 
 No other module knows which of the two is installed: they are one client, of which httpx2 is kept
 up. All names used here are in both.
@@ -51,8 +51,8 @@ def checked_key(key: str | None, *, advice: str, required: bool) -> str:
         return ""
     if not isinstance(key, str) or not all("!" <= c <= "~" for c in key):
         raise ValidationError(
-            "the key holds a space, a line break or a character outside ASCII, which no key "
-            f"does: copy it again ({advice})"
+            "the key has a space, a line break or a non-ASCII character, which keys never have: "
+            f"copy it again ({advice})"
         )
     return key
 

@@ -1,4 +1,4 @@
-"""An event loop on a thread of its own, which carries out calls for callers that block.
+"""An event loop in a separate thread, for blocking callers.
 
 It is made at the first call, made again in a forked child, and stopped when the process ends.
 """
@@ -123,7 +123,7 @@ def run(call: Coroutine[Any, Any, T]) -> T:
     background = _background.get()
     if threading.current_thread() is background.thread:
         call.close()
-        raise RuntimeError("a call that blocks would wait for itself: await it here")
+        raise RuntimeError("a blocking call would wait for itself: await it here")
     future = asyncio.run_coroutine_threadsafe(call, background.loop)
     try:
         return future.result()

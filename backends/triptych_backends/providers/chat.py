@@ -1,4 +1,4 @@
-"""What every language model over HTTP does: checks, one answer or a stream of pieces."""
+"""The base of language models over HTTP: checks, single responses and streams."""
 
 from __future__ import annotations
 
@@ -115,7 +115,8 @@ class _Counted:
 
 
 class TextStream(_Counted, BlockingIterator[str]):
-    """The pieces of an answer; joined, they are its text. Close it when it is not read out."""
+    """The pieces of a response; joined they are its text. Close it if you do not read it to the
+    end."""
 
     def __init__(self, pieces: AsyncGenerator[str, None], gathered: _Gathered) -> None:
         super().__init__(pieces)
@@ -309,5 +310,5 @@ def _checked(messages: Sequence[Message]) -> Sequence[Message]:
                 "decode the text with errors='replace' first"
             ) from error
     if not any(message.role == "user" for message in kept):
-        raise ValidationError("messages hold none of the user: there is nothing to answer")
+        raise ValidationError("messages have no user message: there is nothing to answer")
     return kept

@@ -1,4 +1,4 @@
-"""How a provider is spoken to: for how long, how many requests at a time, and through what."""
+"""The options of connections to providers: timeouts, retries, concurrency, proxies."""
 
 from __future__ import annotations
 
@@ -37,15 +37,14 @@ _SECONDS = number(above=True, of="seconds")
 
 @attrs.frozen(kw_only=True, slots=True)
 class Timeouts:
-    """Seconds that one call may take.
+    """The timeouts of one call in seconds.
 
     Attributes:
-        connect: until the connection stands.
-        read: between two pieces of the answer, and before the first.
-        call: for the whole: waiting for a free place, every attempt, the pauses between them
-            and the last byte of a stream. It ends then, as it does at a deadline around it,
-            whatever the server does. A lookup of the server's name is left to end on a thread of
-            its own, until the resolver gives up.
+        connect: until the connection is established.
+        read: before the first piece of the response, and between pieces.
+        call: for the whole call: waiting for a free slot, all attempts and pauses, and the last
+            byte of a stream. The call always ends then, as at a deadline around it. A pending
+            lookup of the server's name continues in a separate thread.
     """
 
     connect: float = attrs.field(default=10.0, validator=_SECONDS)
@@ -104,7 +103,7 @@ class CallClock:
         if time.monotonic() >= self._end:
             raise ProviderTimeoutError(
                 f"{self._doing} was not done within {self._seconds:g} seconds: allow more "
-                "(Timeouts.call), or ask for less at a time"
+                "(Timeouts.call), or request less at a time"
             )
 
     @asynccontextmanager
@@ -222,15 +221,15 @@ class Connection:
     """How requests are sent. Models that share one Connection share its concurrency.
 
     Attributes:
-        timeouts: how long one call may take.
-        retries: when an attempt is made again.
-        concurrency: how many requests are under way at a time, streams included.
-        max_answer_bytes: a longer answer, unpacked, is refused.
-        proxy: the URL of a proxy to send through.
-        transport: makes a transport of httpx2 (of httpx where only that is installed) to send
-            through, in place of ``proxy``: a client certificate, another certificate authority.
-            Each model has one for the calls that block, and one for each event loop; it is closed
-            with their connections.
+        timeouts: the timeouts of one call.
+        retries: when to retry.
+        concurrency: the maximum number of concurrent requests, including streams.
+        max_answer_bytes: the maximum size of an unpacked response.
+        proxy: the URL of a proxy.
+        transport: makes a transport of httpx2 (or httpx if only that is installed) instead of
+            ``proxy``, such as for a client certificate or another certificate authority. Each model
+            has one for blocking calls, and one for each event loop; it is closed with the model's
+            connections.
     """
 
     timeouts: Timeouts = attrs.field(factory=Timeouts)

@@ -1,4 +1,4 @@
-"""What every embedder over HTTP does, and what is known of models, from their publishers' cards."""
+"""The base of embedders over HTTP, and the properties of known models."""
 
 from __future__ import annotations
 

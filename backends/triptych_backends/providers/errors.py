@@ -1,4 +1,4 @@
-"""What a provider's refusal means: pure functions from a status and a body to an error."""
+"""Mapping a provider's status and body to an error."""
 
 from __future__ import annotations
 
@@ -186,13 +186,13 @@ def fault(
             f"{who} went to an address that the server does not know{said}: check base_url, "
             "and whether the server speaks this protocol"
         )
-    return ProviderError(f"{who} was refused{said}: change what is asked for")
+    return ProviderError(f"{who} was refused{said}: change the request")
 
 
 def _limited(who: str, said: str, after: float | None) -> RateLimitedError:
     wait = "wait" if after is None else f"wait {after:.0f} seconds"
     return RateLimitedError(
-        f"{who} was refused for now, by a limit of its rate{said}: {wait}, lower the "
-        "concurrency, or ask the provider for a higher limit",
+        f"{who} was refused by a rate limit{said}: {wait}, lower the concurrency, or request a "
+        "higher limit from the provider",
         retry_after=after,
     )

@@ -1,4 +1,4 @@
-"""Requests, retries, streams, and errors by name, over httpx2 or httpx."""
+"""HTTP requests with retries, streams and error mapping, over httpx2 or httpx."""
 
 from __future__ import annotations
 
@@ -356,8 +356,8 @@ class HttpClient:
             clock.check()
             # Not tried again: the provider may be at work on it, and would charge for two.
             raise ProviderTimeoutError(
-                f"{who} heard nothing for {limits.read:g} seconds: allow more (Timeouts.read), "
-                "or ask for less at a time"
+                f"{who} got no data for {limits.read:g} seconds: allow more (Timeouts.read), or "
+                "request less at a time"
             ) from error
         except (httpx.ConnectError, ssl.SSLError) as error:
             raise Retryable(
@@ -369,8 +369,8 @@ class HttpClient:
         except PackedAnswerError as error:
             said = shown(str(error), self._secrets)
             raise ProviderError(
-                f"{who} was answered with bytes that {said}: check what stands between you and "
-                "the provider"
+                f"{who} was answered with bytes that {said}: check proxies between you and the "
+                "provider"
             ) from error
         except RuntimeError as error:
             if not self._closed:
@@ -380,9 +380,7 @@ class HttpClient:
             ) from error
         except httpx.TransportError as error:
             said = shown(reason_of(error), self._secrets)
-            raise Retryable(
-                ProviderError(f"{who} broke off in the middle ({said}): try again")
-            ) from error
+            raise Retryable(ProviderError(f"{who} ended early ({said}): try again")) from error
 
     def _client(self) -> httpx.AsyncClient:
         loop = asyncio.get_running_loop()

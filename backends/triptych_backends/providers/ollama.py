@@ -52,12 +52,12 @@ def _client(
 
 
 class OllamaEmbedder(RemoteEmbedder):
-    """Embeddings by ``POST /api/embed``, without ``truncate``: what is too long is refused.
+    """Embeddings by ``POST /api/embed``, without ``truncate``: texts that are too long are refused.
 
     Args:
-        model: such as "nomic-embed-text"; pulled before.
-        api_key: for a server in front of Ollama that wants one.
-        base_url: where Ollama listens.
+        model: such as "nomic-embed-text"; it must have been pulled.
+        api_key: for a proxy in front of Ollama that requires one.
+        base_url: the address of Ollama.
         dimension, query_prefix, document_prefix, batch, space, connection: as for
             `OpenAIEmbedder`; prefixes of known models are filled in.
         num_ctx: the context to load the model with; None leaves it to Ollama.
@@ -112,16 +112,16 @@ class OllamaEmbedder(RemoteEmbedder):
 class OllamaLLM(RemoteLLM):
     """A language model by ``POST /api/chat``.
 
-    Ollama is told to refuse a prompt that is longer than its context; versions that do not
-    know these fields cut its beginning off in silence, so give ``num_ctx`` for long ones.
+    The request tells Ollama to refuse prompts longer than its context. Versions without this option
+    silently drop the beginning, so set ``num_ctx`` for long prompts.
 
     Args:
-        model: such as "llama3.2"; pulled before.
-        api_key: for a server in front of Ollama that wants one.
-        base_url: where Ollama listens.
+        model: such as "llama3.2"; it must have been pulled.
+        api_key: for a proxy in front of Ollama that requires one.
+        base_url: the address of Ollama.
         temperature: 0 to 2; None leaves it to the model.
-        num_ctx: the context, prompt and answer, to load the model with; None leaves it to
-            Ollama.
+        num_ctx: the context size (prompt and response) to load the model with; None is Ollama's
+            default.
         connection: how requests are sent.
 
     Raises:

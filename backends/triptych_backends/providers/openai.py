@@ -1,4 +1,4 @@
-"""OpenAI, and every server that speaks its protocol: vLLM, LM Studio, llama.cpp, others."""
+"""OpenAI and compatible servers: vLLM, LM Studio, llama.cpp and others."""
 
 from __future__ import annotations
 
@@ -64,13 +64,14 @@ class OpenAIEmbedder(RemoteEmbedder):
         model: such as "text-embedding-3-small".
         api_key: required for OpenAI itself; other servers may need none.
         base_url: with the version at its end, such as "http://localhost:8000/v1".
-        dimension: the vectors' width. Of a known model another than its own is asked of the
-            provider; of an unknown one it is what is expected, and saves asking.
-        query_prefix: what the model wants before a query.
-        document_prefix: what it wants before a document.
-        batch: the most that one request holds.
-        space: a word for the signature, where two servers run different weights under one
-            name (the address is not part of it).
+        dimension: the dimension of the vectors. For a known model another dimension than its
+            default is requested from the provider; for an unknown model it is the expected
+            dimension, which saves a request.
+        query_prefix: the model's prefix for queries.
+        document_prefix: the model's prefix for documents.
+        batch: the limits of one request.
+        space: a word in the signature that distinguishes servers with different weights under the
+            same model name (the address is not part of the signature).
         connection: how requests are sent.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What every model over HTTP does: it is closed, names what it cannot use, and asks in batches."""
+"""The base of models over HTTP: closing, error messages and batches."""
 
 from __future__ import annotations
 
@@ -26,9 +26,8 @@ _SMALLEST_SHARE, _LARGEST_SHARE, _USUAL_SHARE = 0.05, 0.95, 0.75
 
 @attrs.frozen(kw_only=True, slots=True)
 class BatchLimits:
-    """The most that one request of embeddings holds: texts, and their tokens by
-    `high_token_estimate`. What is too large in spite of it the provider refuses, and it is
-    halved.
+    """The limits of one request of embeddings: texts, and their tokens by `high_token_estimate`. If
+    the provider still refuses it as too large, it is halved.
     """
 
     texts: int = attrs.field(validator=whole_from_one)
@@ -70,7 +69,7 @@ def shortened(text: str, refusal: str) -> str:
 logger = logging.getLogger("triptych.providers")
 
 BLANK = "."
-"""What providers are sent for a text without a character: they refuse blank ones."""
+"""The replacement for empty texts, which providers refuse."""
 
 _MOST_CUTS = 24  # three quarters each: to a thousandth of the text
 

@@ -1,4 +1,4 @@
-"""Reading what providers answer: unpacked, event by event, and a value by its path."""
+"""Parsing providers' responses: decompression, events, and values by path."""
 
 from __future__ import annotations
 

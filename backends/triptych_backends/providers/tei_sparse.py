@@ -32,11 +32,11 @@ class TEISparseEncoder(RemoteModel):
 
     Args:
         base_url: such as "http://localhost:8080".
-        model: names the model in the signature: the server does not say which one it runs with
-            each answer. Give another name for another model.
-        api_key: a key, where the server wants one.
-        top_k: how many terms a vector has at most, its heaviest; None keeps all.
-        batch: the most that one request holds.
+        model: the name of the model in the signature, because responses do not name it. Use another
+            name for another model.
+        api_key: a key, if the server requires one.
+        top_k: the maximum number of terms of a vector, the heaviest; None keeps all.
+        batch: the limits of one request.
         connection: how requests are sent.
 
     Raises:
@@ -79,23 +79,23 @@ class TEISparseEncoder(RemoteModel):
 
     @property
     def signature(self) -> str:
-        """The server's address, or the model's name where it was given, and the terms kept."""
+        """The server's address, or the model's name if given, and ``top_k``."""
         kept = "" if self._top_k is None else f"/top-{self._top_k}"
         return f"tei-sparse/{self._model or self._base_url}{kept}"
 
     @property
     def vocabulary_size(self) -> int | None:
-        """None: the server does not say."""
+        """None: the server does not report it."""
         return None
 
     def encode(self, texts: Sequence[str], *, kind: EmbedKind) -> list[SparseVector]:
-        """One vector for each text, in order.
+        """Return one vector for each text, in order.
 
         Raises:
-            ValidationError: an argument is not what `SparseEncoder.encode` takes.
-            RateLimitedError: the server refused for now, also after the retries.
-            ProviderTimeoutError: it did not answer in time.
-            ProviderError: it refused, broke off, or gave an invalid answer.
+            ValidationError: an argument is invalid for `SparseEncoder.encode`.
+            RateLimitedError: the server's rate limit was reached, even after retries.
+            ProviderTimeoutError: the server did not respond in time.
+            ProviderError: the server refused, disconnected, or sent an invalid response.
             CancelledError: the deadline around the call passed.
         """
         return run(self._encoded(checked_texts(texts, kind)))

@@ -22,7 +22,7 @@ VOYAGE_URL = "https://api.voyageai.com/v1"
 class VoyageEmbedder(RemoteEmbedder):
     """Embeddings by ``POST /embeddings``; ``input_type`` says which are queries.
 
-    ``truncation`` is off, so that Voyage refuses a long text rather than cut it in silence.
+    ``truncation`` is off, so that Voyage refuses long texts instead of silently cutting them.
 
     Args:
         model: such as "voyage-3".

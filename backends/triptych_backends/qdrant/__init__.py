@@ -1,4 +1,4 @@
-"""Qdrant: where the searches of a store in SQLite or PostgreSQL run."""
+"""A store in SQLite or PostgreSQL whose searches run in Qdrant."""
 
 from triptych_backends.qdrant.client import ClientCollections
 from triptych_backends.qdrant.location import QdrantLocation, parse_url

@@ -1,4 +1,4 @@
-"""What the URL of a store that is searched in Qdrant says."""
+"""The URL of a store that is searched in Qdrant."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ _OF_A_STORE = ("truth", "exact", "fallback", "shard_number", "replication_factor
 
 @attrs.frozen(kw_only=True)
 class QdrantLocation:
-    """Where Qdrant is, how it is reached, and which store it searches.
+    """The parsed URL of a store that is searched in Qdrant.
 
     Attributes:
-        truth: the URL of the store that keeps everything.
-        where: what messages call Qdrant, without a key.
-        prefix: what the names of the collections begin with.
+        truth: the URL of the primary store, which keeps everything.
+        where: the address of Qdrant for messages, without a key.
+        prefix: the prefix of the collections' names.
         tls: whether the connection is encrypted.
-        grpc: whether requests go over gRPC, at ``grpc_port``.
-        host: its name or address, an IPv6 address in brackets.
-        timeout: seconds that one request may take; the client rounds them up to whole ones.
-        exact: whether vectors are compared one by one instead of by Qdrant's index.
-        falls_back: whether the truth's own search answers while Qdrant is away.
-        shard_number: into how many shards a collection is divided when it is made, on a cluster;
-            None leaves it to the server, and so for the next.
-        replication_factor: how many nodes hold each shard.
+        grpc: whether to use gRPC, at ``grpc_port``.
+        host: the host name or address, an IPv6 address in brackets.
+        timeout: the timeout of one request in seconds, rounded up to whole seconds.
+        exact: whether to compare vectors exhaustively instead of using Qdrant's index.
+        falls_back: whether to search in the primary store while Qdrant is unavailable.
+        shard_number: the number of shards of new collections, on a cluster; None uses the server's
+            default, here and below.
+        replication_factor: the number of replicas of each shard.
     """
 
     truth: str = attrs.field(repr=shown_url)
@@ -80,18 +80,19 @@ class QdrantLocation:
 
 
 def parse_url(url: str, *, alone: bool = False) -> QdrantLocation:
-    """Read ``url``: ``qdrant://host:6333/name?truth=…``; the path names the collections.
+    """Parse ``url``: ``qdrant://host:6333/name?truth=…``; the path is the prefix of the
+    collections.
 
     ``truth`` is the URL or path of a store in SQLite or PostgreSQL. The other options are
     ``api_key``, ``tls`` (false), ``grpc`` (false), ``grpc_port`` (6334), ``timeout`` (10 seconds),
     ``exact`` (false), ``fallback`` (``none`` or ``local``), and for a cluster ``shard_number`` and
-    ``replication_factor`` (the server's). Values are percent-encoded; a plus sign is itself.
+    ``replication_factor`` (the server's). Values are percent-encoded; a plus sign is literal.
 
-    With ``alone`` it is a server whose own collections are searched: there is no ``truth``, and no
-    path.
+    With ``alone`` the URL is of a server whose existing collections are searched, without ``truth``
+    and path.
 
     Raises:
-        ValidationError: it is invalid; the message shows no key.
+        ValidationError: the URL is invalid; the message contains no key.
     """
     shown = shown_url(url)
     parts = split_url(url)
@@ -123,7 +124,7 @@ def parse_url(url: str, *, alone: bool = False) -> QdrantLocation:
     if not alone and not options.get("truth"):
         raise ValidationError(
             f"{shown!r} names no store that keeps the documents: add truth=, such as "
-            "qdrant://localhost:6333?truth=kb.db; Qdrant holds only what is searched"
+            "qdrant://localhost:6333?truth=kb.db; Qdrant has only the search data"
         )
     prefix = unquote(parts.path.strip("/")) or "triptych"
     if not _NAME.fullmatch(prefix):

@@ -1,4 +1,4 @@
-"""What a store needs of Qdrant: collections of points, and what a point of ours holds."""
+"""The interface to Qdrant: collections and their points."""
 
 from __future__ import annotations
 

@@ -252,8 +252,8 @@ class QdrantSearcher:
             if all(self._projection.is_there(*each) for each in asked.places.items()):
                 return asked
         raise AwayError(
-            f"another process goes on removing what Qdrant at {self._collections.where} holds of "
-            "the store: try again later"
+            "another process keeps deleting the store's data from Qdrant at "
+            f"{self._collections.where}: try again later"
         )
 
     def corpus_stats(

@@ -1,4 +1,4 @@
-"""`QdrantStore`: the repositories of another store, whose searches run in Qdrant."""
+"""`QdrantStore`: a store in SQLite or PostgreSQL whose searches run in Qdrant."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from triptych_backends.sql.filters import SqlFilters
 
 _REPAIR: Final = "the dataset's points are made again from the documents"
 _MISSING: Final = Check(
-    "qdrant.missing", "Qdrant lacks what is stored", "searches do not find it", repair=_REPAIR
+    "qdrant.missing", "Qdrant lacks stored data", "searches do not find it", repair=_REPAIR
 )
 _SURPLUS: Final = Check(
     "qdrant.surplus",
-    "Qdrant holds what is not stored",
+    "Qdrant has data that is not stored",
     "scores are counted over what is gone",
     repair=_REPAIR,
 )
 _UNREADABLE: Final = Check(
     "qdrant.unreadable",
-    "what Qdrant holds cannot be read",
-    "searches fail, or are answered without Qdrant",
+    "the data in Qdrant cannot be read",
+    "searches fail, or run without Qdrant",
     remedy="start Qdrant, or check its address and key, and run the doctor again",
 )
 _OWNERS_AT_ONCE = 1_000
@@ -157,19 +157,19 @@ def _differences(
 
 
 class QdrantStore(QdrantDiagnostics, SqlStore):
-    """A store in SQLite or PostgreSQL, the truth, with a projection in Qdrant to search.
+    """A primary store in SQLite or PostgreSQL with a projection in Qdrant for searches.
 
-    Everything is read from and written to the truth; a search brings the projection up to it
-    first. Thread-safe, and fork-safe; any number of processes may have it open, as far as the
-    truth allows that. Use as a context manager, or close.
+    Everything is read from and written to the primary store; a search first updates the projection.
+    Thread-safe and fork-safe; several processes may have it open if the primary store allows it.
+    Use it as a context manager, or close it.
 
     Args:
-        truth: the store that keeps everything; it is closed with this one.
-        collections: Qdrant; closed with this one.
-        prefix: what the names of the collections begin with. Two stores need two prefixes.
-        exact: whether vectors are compared one by one instead of by Qdrant's index.
-        falls_back: whether the truth's own search answers, with a warning, while Qdrant is away;
-            else searches raise `StoreError`.
+        truth: the primary store; it is closed with this one.
+        collections: Qdrant; it is closed with this one.
+        prefix: the prefix of the collections' names, unique for each store.
+        exact: whether to compare vectors exhaustively instead of using Qdrant's index.
+        falls_back: whether to search in the primary store, with a warning, while Qdrant is
+            unavailable; otherwise searches raise `StoreError`.
     """
 
     def __init__(
@@ -202,7 +202,7 @@ class QdrantStore(QdrantDiagnostics, SqlStore):
 
     @property
     def capabilities(self) -> Capabilities:
-        """See `Store.capabilities`: every one."""
+        """See `Store.capabilities`: all of them."""
         return attrs.evolve(
             super().capabilities,
             # All who open the truth, by whatever URL, share its own.
@@ -211,24 +211,24 @@ class QdrantStore(QdrantDiagnostics, SqlStore):
         )
 
     def get_setting(self, key: str) -> str | None:
-        """See `SettingsStore.get_setting`: as the truth reads it."""
+        """See `SettingsStore.get_setting`. Reads the primary store."""
         return self.truth.get_setting(key)
 
     def list_settings(self, prefix: str = "") -> Mapping[str, str]:
-        """See `SettingsStore.list_settings`: as the truth reads them."""
+        """See `SettingsStore.list_settings`. Reads the primary store."""
         return self.truth.list_settings(prefix)
 
     def scrub(self) -> ScrubReport | None:
-        """See `SqlStore.scrub`: the truth is rewritten, the collections are removed.
+        """See `SqlStore.scrub`: rewrite the primary store and delete the collections.
 
         Raises:
-            AwayError: Qdrant does not answer. The truth was rewritten all the same; Qdrant may
-                hold what was deleted until you scrub again.
+            AwayError: Qdrant does not respond. The primary store was rewritten; Qdrant may still
+                contain deleted data until you scrub again.
         """
         return super().scrub()
 
     def close(self) -> None:
-        """Close the truth and every connection to Qdrant. Idempotent."""
+        """Close the primary store and every connection to Qdrant. Idempotent."""
         try:
             self.truth.close()
         finally:

@@ -1,4 +1,4 @@
-"""Documents, chunks, vectors and layers in the tables of a relational database, whichever it is.
+"""The base of stores in a relational database.
 
 A store of one database brings a `Database` with its `Dialect`, and a `Searcher`; the store and the
 repositories over these are here.

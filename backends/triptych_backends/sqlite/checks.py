@@ -1,4 +1,4 @@
-"""The doctor's part that only the database can tell: pages, schema, rows, log and index."""
+"""The doctor's checks of the database: pages, schema, rows, log and index."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ CHECKS = {
         Check(
             "database.indexes",
             "an index of the database does not agree with its table",
-            "rows that are there are not found, or are put twice",
+            "existing rows are not found, or are stored twice",
             repair="the database's indexes are built again",
         ),
         Check(
             "database.types",
             "the rows of documents or datasets hold values of another type than their columns",
-            "what reads or compares them fails",
+            "reading or comparing them fails",
             remedy=_BACKUP,
         ),
         Check(
@@ -55,19 +55,19 @@ CHECKS = {
         ),
         Check(
             "schema.lost",
-            "a table or a column with sources is not there",
+            "a table or a column with documents is missing",
             "documents are lost",
             remedy=_BACKUP,
         ),
         Check(
             "clock.behind",
-            "the store's clock is missing, or behind numbers that were given out",
+            "the store's counter is missing, or behind numbers in use",
             "writes fail, or numbers are given out twice and searches miss what they stand for",
             repair="it is set to the greatest number in use, under a new name",
         ),
         Check(
             "metadata.pairs",
-            "what filters read of documents' metadata is not their metadata",
+            "the filter index of documents' metadata is wrong",
             "filtered searches miss documents, or find those that do not match",
             repair="it is written again from the documents",
         ),
@@ -80,7 +80,7 @@ CHECKS = {
         Check(
             "vectors.stored",
             "stored vectors have another width than their space, or are not of unit length",
-            "search by meaning fails, or its order is wrong",
+            "vector search fails, or its order is wrong",
             repair="they are dropped with what uses them, which is derived again",
             derives=True,
         ),

@@ -1,4 +1,4 @@
-"""One SQLite file: its connections, and who may read and write it when."""
+"""One SQLite file: its connections and locks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The helper process of one SQLite store: it reads the file, and writes the index beside it."""
+"""The helper process of one SQLite store, which reads the file and writes the index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What always holds between the rows of a store, as statements that find where it does not.
+"""The invariants between the rows of a store, as statements that find violations.
 
 A new table needs nothing here where its foreign keys say all: a row whose owner is gone is found
 and removed. `_KEPT` has what a removed owner leaves.
@@ -116,7 +116,7 @@ def broken_references() -> tuple[Invariant, ...]:
                         Check(
                             f"orphans.{table.name}.{column.name}",
                             f"rows name a {parent} that does not exist ({column.name})",
-                            "what was deleted takes room and may be found, or reading fails",
+                            "deleted data takes space and may be found, or reading fails",
                             repair="" if left else _REPAIRS.get(place, _REMOVED),
                             remedy=left,
                             derives=place in _DERIVED,
@@ -198,7 +198,7 @@ INVARIANTS: tuple[Invariant, ...] = (
         Check(
             "chunks.dataset",
             "a chunk set is counted in another dataset than its document's",
-            "a search does not tell that vectors are missing",
+            "searches do not report missing vectors",
             repair="the sets are counted where they belong",
         ),
         f"SELECT s.name AS dataset, d.name AS label FROM derivation v "
@@ -213,7 +213,7 @@ INVARIANTS: tuple[Invariant, ...] = (
         Check(
             "chunks.ownerless",
             "chunks belong to no chunk set",
-            "search finds passages whose freshness nobody can tell",
+            "search finds passages of unknown freshness",
             repair=_REMOVED,
         ),
         f"SELECT s.name AS dataset, d.name AS label FROM chunk c "
@@ -236,8 +236,8 @@ INVARIANTS: tuple[Invariant, ...] = (
     _of_sets(
         Check(
             "vectors.digest",
-            "chunks have a vector that is kept under the digest of another text",
-            "they are found by another text's meaning",
+            "chunks have a vector with the digest of another text",
+            "vector search finds them by another text",
             repair=_SETS,
             derives=True,
         ),
@@ -267,8 +267,8 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         Check(
             "log.incomplete",
-            "the change log does not tell of everything that is stored",
-            "a search index that catches up by it misses what was put",
+            "the change log does not include all stored data",
+            "search indexes that follow it miss documents",
             repair=_LOGGED,
         ),
         f"SELECT s.name AS dataset, d.name AS label FROM document d {_NAMED} WHERE NOT EXISTS "
@@ -284,8 +284,8 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         Check(
             "changes.documents",
-            "the log of documents does not have just those that are stored",
-            "caches and copies that follow the store by its changes miss some",
+            "the log of documents does not match the stored documents",
+            "caches and copies that follow the changes miss some",
             repair="it is written again, and all who follow it begin again",
         ),
         f"SELECT s.name AS dataset, d.name AS label FROM document d {_NAMED} WHERE {_UNLOGGED} "
@@ -304,7 +304,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         Check(
             "spaces.texts",
-            "vectors are kept for what has no such text",
+            "vectors have no matching text",
             "they take room, and keep what was deleted",
             repair=_REMOVED,
         ),
@@ -320,7 +320,7 @@ INVARIANTS: tuple[Invariant, ...] = (
         # After all that drops what refers to a vector.
         Check(
             "vectors.unused",
-            "vectors belong to no chunk, no layer and no text that is there",
+            "vectors belong to no existing chunk, layer or text",
             "they take room, and keep what was deleted",
             repair=_REMOVED,
         ),
@@ -333,8 +333,8 @@ INVARIANTS: tuple[Invariant, ...] = (
         # After all that removes vectors.
         Check(
             "sparse.waiting",
-            "chunk sets that lack sparse vectors do not count as waiting, or others do",
-            "the sparse lane misses documents, and no search says so",
+            "the list of chunk sets that lack sparse vectors is wrong",
+            "the sparse lane misses documents without a warning",
             repair="they are counted again; `triptych embed` makes the vectors that are missing",
         ),
         f"SELECT s.name AS dataset, d.name AS label FROM {_SETS_IN} WHERE ({_LACKS_SPARSE}) <> "

@@ -1,4 +1,4 @@
-"""Where a database is, which file that is, and whose write-ahead log lies beside it.
+"""Locating a database file and its write-ahead log.
 
 SQLite takes the log at ``<file>-wal`` for that of whatever file it finds at the path. Where another
 file was renamed over the database while it was open, or after a process was killed, the log of the
@@ -56,9 +56,7 @@ def database_path(url: str | os.PathLike[str]) -> Path:
     elif re.match(r"[a-z][a-z0-9+.-]+://", text):
         raise ValidationError(f"{shown_url(text)!r} is not a path and not a sqlite:/// URL")
     if text in ("", ":memory:") or text.startswith("file:"):
-        raise ValidationError(
-            f"{os.fspath(url)!r} names no file: a store in memory alone is memory://"
-        )
+        raise ValidationError(f"{os.fspath(url)!r} names no file: a store in memory is memory://")
     return Path(os.path.abspath(Path(text).expanduser()))
 
 

@@ -1,4 +1,4 @@
-"""The doctor's repairs in the database: what is derived goes, and is made again from the truth."""
+"""Repairing the database: derived data is deleted and made again from the documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How statements run on a connection to an SQLite file, and what its errors mean.
+"""Running statements on a connection to an SQLite file, and mapping its errors.
 
 Statements are Core expressions, compiled once and run by the driver: Core's own handling of
 parameters and rows costs 50 to 180 µs a statement, against 8 µs for the whole of a small one. No

@@ -1,4 +1,4 @@
-"""`SqliteStore`: one database file, three repositories over it, and the index beside it."""
+"""`SqliteStore`: a store in one database file with a search index in a folder next to it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _DATASETS = select(t.dataset.c.name).where(t.dataset.c.live).order_by(t.dataset.c.name)
 
 LEAST_FREE = 100 * 2**20
-"""Bytes: an index merge or a log of less would fill the disk."""
+"""The minimum free bytes: with less, an index merge or the log would fill the disk."""
 
 
 def _check(status: Literal["ok", "warning", "failed"], detail: str, **more: Any) -> HealthCheck:
@@ -124,10 +124,10 @@ _HELPER = "triptych_backends.sqlite.index_process"
 
 
 class SqliteStore(SqlStore):
-    """Documents, chunks, vectors and layers in one SQLite file; thread-safe, and fork-safe.
+    """Documents, chunks, vectors and layers in one SQLite file; thread-safe and fork-safe.
 
-    ``documents``, ``chunks`` and ``layers`` are the repositories; `index` lies in the folder
-    ``<file>.index`` and can be deleted at any time. Use as a context manager, or close.
+    ``documents``, ``chunks`` and ``layers`` are the repositories; `index` is in the folder
+    ``<file>.index`` and can be deleted at any time. Use it as a context manager, or close it.
     """
 
     database: SqliteDatabase
@@ -157,17 +157,17 @@ class SqliteStore(SqlStore):
         history: int = 10,
         background_index: bool = True,
     ) -> SqliteStore:
-        """Open the store at ``url``: a path, or ``sqlite:///`` and a path; make it if need be.
+        """Open or create the store at ``url``: a path, or ``sqlite:///`` and a path.
 
-        ``lock_timeout`` is how many seconds a write waits for other writers. With ``create``
-        False the file must exist. ``history`` is how many old versions of each document are kept.
-        ``background_index`` lets a second process index what is written in bulk, where this one
-        may use more than one core.
+        ``lock_timeout`` is the seconds that a write waits for other writers. With ``create`` False
+        the file must exist. ``history`` is the number of old versions kept for each document.
+        ``background_index`` lets a second process index bulk writes, if this process may use
+        several cores.
 
         Raises:
             ValidationError: ``url`` names no file, or ``history`` is below 0.
-            StoreError: it cannot be opened there; the message says why.
-            StoreLockedError: somebody holds it exclusively.
+            StoreError: it cannot be opened; the message says why.
+            StoreLockedError: another process has an exclusive lock.
             CorruptStoreError: it is not a database, or damaged.
             SchemaVersionError: a newer version of Triptych wrote it.
         """
@@ -186,7 +186,7 @@ class SqliteStore(SqlStore):
 
     @property
     def capabilities(self) -> Capabilities:
-        """See `Store.capabilities`: every one."""
+        """See `Store.capabilities`: all of them."""
         return attrs.evolve(super().capabilities, diagnostics=self.chunks)
 
     def load_states(

@@ -1,4 +1,4 @@
-"""What is closed at the end of a ``with`` block."""
+"""A mixin that closes an object at the end of a ``with`` block."""
 
 from __future__ import annotations
 

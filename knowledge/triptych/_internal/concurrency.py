@@ -1,4 +1,4 @@
-"""Bounded parallelism: results in the order of the work, or as they are done."""
+"""Bounded parallelism: results in the order of the work, or as they are completed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files: regular ones only, and such as appear whole, written beside their place, then moved."""
+"""Reading only regular files, and writing files atomically."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
     raise ValidationError(
-        f"{os.fspath(path)!r} is a pipe or a device, and only regular files are read: write what "
-        "it gives into a file, and name that"
+        f"{os.fspath(path)!r} is a pipe or a device, and only regular files can be read: save its "
+        "output to a file first"
     )
 
 

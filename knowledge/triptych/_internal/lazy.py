@@ -1,4 +1,4 @@
-"""A package whose names are imported when they are first used."""
+"""Packages whose names are imported at first use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text to and from a model: data in a prompt between marks, and whether an answer is one."""
+"""Fencing data in prompts, and validating the responses of models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether an argument is a number, and within its bounds."""
+"""Checking numeric arguments and their bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Progress of long calls, for whoever shows it."""
+"""Progress of long calls."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import attrs
 
 @attrs.frozen(kw_only=True, slots=True)
 class Progress:
-    """Where a long call stands: ``done`` of ``total`` items (None: unknown) of a phase."""
+    """The progress of a long call: ``done`` of ``total`` items (None: unknown) of a phase."""
 
     phase: str
     done: int

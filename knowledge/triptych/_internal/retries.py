@@ -1,4 +1,4 @@
-"""How often a call that failed is made again, and after how long."""
+"""Retries: how often, and after which pauses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What two sequences have in common, in order, in bounded time: `difflib` alone is quadratic."""
+"""Aligning two sequences in bounded time, unlike `difflib`, which is quadratic."""
 
 from __future__ import annotations
 

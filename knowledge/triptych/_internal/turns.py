@@ -1,4 +1,4 @@
-"""Turns of the searches that compute in this process: one thread at a time has the interpreter.
+"""Serializing searches that compute in this process, because of the interpreter's lock.
 
 A search makes hundreds of short calls of SQLite and NumPy. Each lets go of the interpreter's lock
 and then wants it back, so that threads which search at the same time interrupt each other at every

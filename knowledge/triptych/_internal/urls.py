@@ -1,4 +1,4 @@
-"""URLs: their parts and options, and what of them may be shown."""
+"""Parsing URLs and their options, and hiding their secrets."""
 
 from __future__ import annotations
 
@@ -94,13 +94,13 @@ def split_url(url: str) -> SplitResult:
         parts = urlsplit(url)
     except ValueError as error:
         raise ValidationError(
-            f"{shown_url(url)!r} has a part in brackets that is not an IPv6 address: write it "
-            "as [::1], and a bracket that belongs to a name or a password as %5B or %5D"
+            f"{shown_url(url)!r} has a part in brackets that is not an IPv6 address: write an "
+            "address as [::1], and a bracket in a name or a password as %5B or %5D"
         ) from error
     if "#" in url:
         raise ValidationError(
-            f"{shown_url(url)!r} has a '#', after which a URL says nothing more: write %23 for one "
-            "that belongs to a name, a password or an option"
+            f"{shown_url(url)!r} has a '#', which starts a fragment: write %23 for a '#' in a "
+            "name, a password or an option"
         )
     return parts
 

@@ -1,4 +1,4 @@
-"""Words of messages: how many there are of a thing, what somebody meant, and what failed."""
+"""Phrases of messages: counts, suggestions and failures."""
 
 from __future__ import annotations
 

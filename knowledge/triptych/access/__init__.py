@@ -1,4 +1,4 @@
-"""Access: one knowledge base, seen by several callers, each of whom sees what is theirs."""
+"""Access control: restricting a knowledge base to the documents that a caller may use."""
 
 from triptych.access.view import Access
 

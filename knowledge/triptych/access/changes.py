@@ -1,4 +1,4 @@
-"""The changes that an access shows, and cursors that count nothing else."""
+"""The changes of a restricted caller, with cursors that reveal no others."""
 
 from __future__ import annotations
 
@@ -86,9 +86,8 @@ class _ShownChanges:
         if any(condition.field != NAME for condition in conditions_of(self._view.tree)):
             raise NotAvailableError(
                 "this access has a filter on metadata, and the log of changes does not keep the "
-                "metadata of deleted documents: compare list_documents, which has names and "
-                "versions, with what you have; or ask for an access by doc_prefix, doc_name or "
-                "datasets"
+                "metadata of deleted documents: compare names and versions of list_documents with "
+                "your copies; or request an access by doc_prefix, doc_name or datasets"
             )
 
     def change_head(self) -> str:
@@ -133,7 +132,8 @@ def _secret(settings: SettingsStore | None) -> bytes:
     """
     if settings is None:
         raise NotAvailableError(
-            "this store keeps no settings, and the changes of an access need a secret there"
+            "this store keeps no settings, which must hold a secret for the changes of a "
+            "restricted caller"
         )
     kept = settings.get_setting(_SETTING)
     if kept is None:
@@ -144,7 +144,8 @@ def _secret(settings: SettingsStore | None) -> bytes:
             raise
         except StoreError as error:
             raise NotAvailableError(
-                "the changes of an access need a secret in the store, which cannot be written "
+                "the changes of a restricted caller need a secret in the store, which cannot be "
+                "written "
                 f"({error}): read them once where the store is open for writing"
             ) from error
         kept = kept or settings.get_setting(_SETTING)

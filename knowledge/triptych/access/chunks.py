@@ -1,4 +1,4 @@
-"""The chunks that an access shows, and searches among them only."""
+"""The chunks of a restricted caller, and searches among them."""
 
 from __future__ import annotations
 

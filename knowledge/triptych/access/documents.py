@@ -1,4 +1,4 @@
-"""The documents that an access shows, and those that it may write."""
+"""The documents of a restricted caller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The layers that an access shows."""
+"""The layers of a restricted caller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Service as a caller with an access sees it."""
+"""A Service restricted to the access of a caller."""
 
 from __future__ import annotations
 
@@ -123,8 +123,8 @@ def _embeds(method: _Method) -> _Method:
             return method(self, *args, **kwargs)
         if kwargs.get("embed", "now") == "later":
             raise AccessDeniedError(
-                "this access is to some documents of a dataset, and embeds what it puts at once: "
-                "leave out embed='later'"
+                "this access is to some documents of a dataset, and must embed them at once: leave "
+                "out embed='later'"
             )
         if "progress" in kwargs:
             kwargs["progress"] = None
@@ -283,7 +283,7 @@ def _datasets(pipeline: Pipeline) -> Sequence[str]:
 
 def _refused(name: str) -> Callable[..., Any]:
     def refused(self: RestrictedService, *args: Any, **kwargs: Any) -> Any:
-        raise AccessDeniedError(f"{name} is not for callers with an access")
+        raise AccessDeniedError(f"{name} is not available to restricted callers")
 
     return refused
 

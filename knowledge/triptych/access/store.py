@@ -1,4 +1,4 @@
-"""A store as an access shows it, and what it keeps beside documents."""
+"""A store restricted to an access, and its capabilities."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class AccessQuestionLog(QuestionLog):
         Raises:
             NotAvailableError: always.
         """
-        raise NotAvailableError("the log of questions is for whoever runs the knowledge base")
+        raise NotAvailableError("the log of questions is not available to restricted callers")
 
     def erase(self, dataset_id: str | None = None, name: str | None = None) -> int:
         """See `QuestionLog.erase`; of a dataset that the caller may write. 0: others asked."""

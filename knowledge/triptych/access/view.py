@@ -1,4 +1,4 @@
-"""What a caller may do, and what that shows of a store: the rules that its repositories share."""
+"""The access of a caller, and the rules by which repositories restrict a store to it."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def _where(given: Any) -> Mapping[str, Any] | None:
     tree = parse_filter(given)
     if tree is None:
         raise ValidationError(
-            "the where of an access is empty, and everything would pass it: name a condition, or "
-            "give None for an access to all documents"
+            "the where of an access is empty, so that it would allow all documents: give a "
+            "condition, or None to allow all documents"
         )
     for condition in conditions_of(tree):
         if condition.field in _OF_A_WRITE:
             raise ValidationError(
-                f"the where of an access cannot ask for {condition.field}, which is not fixed "
-                "before a document is written, or is not of the whole document: ask for metadata, "
+                f"the where of an access cannot use {condition.field}, which is unknown before a "
+                "document is written, or not a property of the whole document: use metadata, "
                 "doc_name, doc_prefix or $expires_at"
             )
     return copy.deepcopy(dict(given))
@@ -68,15 +68,14 @@ def _where(given: Any) -> Mapping[str, Any] | None:
 
 @attrs.frozen(kw_only=True, slots=False)
 class Access:
-    """What a caller may do, for `Service.restricted`.
+    """The permissions of a caller, for `Service.restricted`.
 
     Attributes:
-        dataset_ids: the datasets that the caller may name; None for all. They need not exist yet.
+        dataset_ids: the datasets that the caller may use; None for all. They need not exist.
         can_write: whether the caller may change documents.
-        where: a filter that every document of the caller passes, as in `Query`; None for all
-            documents. What does not pass does not exist for the caller: it is not found, not
-            counted, and has no part in a score. Conditions are on metadata, ``doc_name``,
-            ``doc_prefix`` and ``$expires_at``.
+        where: a filter as in `Query` on metadata, ``doc_name``, ``doc_prefix`` and ``$expires_at``;
+            None allows all documents. Documents that do not match do not exist for the caller: they
+            are not found or counted, and affect no score.
     """
 
     dataset_ids: tuple[str, ...] | None = attrs.field(default=None, converter=_datasets)
@@ -90,15 +89,15 @@ class Access:
 
     @cached_property
     def tree(self) -> FilterTree | None:
-        """``where`` as a tree; None lets every document pass."""
+        """``where`` as a tree; None matches every document."""
         return None if self.where is None else parse_filter(self.where)
 
     def names(self, dataset_id: str) -> bool:
-        """Whether the caller may name this dataset."""
+        """Return whether the caller may use this dataset."""
         return self.dataset_ids is None or dataset_id in self.dataset_ids
 
     def admits(self, subject: Subject) -> bool:
-        """Whether a document is one of the caller's."""
+        """Return whether the caller may use this document."""
         return self.tree is None or self.tree.admits(subject)
 
 

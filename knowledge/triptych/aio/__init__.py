@@ -1,4 +1,4 @@
-"""Awaiting a knowledge base: `AsyncService`, `AsyncDataset`, streams, models with async methods."""
+"""Asynchronous use: `AsyncService`, `AsyncDataset`, streams, and models with async methods."""
 
 from triptych.aio.facade import (
     AsyncDataset,

@@ -1,7 +1,7 @@
-"""`AsyncService` and what belongs to it: the calls of `Service`, awaited.
+"""`AsyncService`: the methods of `Service` as coroutines.
 
 The core is synchronous and thread-safe. Each call runs in a worker thread with the caller's
-deadline, so that the event loop stays free.
+deadline, so that it does not block the event loop.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from triptych.service.options import OpenOptions
 from triptych.service.views import Dataset, PipelineView
 
 _LOOK: Final = 0.05
-"""Seconds between two looks at the deadline, while a model is waited for."""
+"""Seconds between checks of the deadline while waiting for a model."""
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 
 
 class AsyncDataset(AsyncDatasetMethods):
-    """Every method of `Dataset`, awaited: ``await docs.search("…")``."""
+    """Every method of `Dataset` as a coroutine: ``await docs.search("…")``."""
 
     def __init__(self, view: Dataset) -> None:
         self._inner: Dataset = view
@@ -60,13 +60,13 @@ class AsyncDataset(AsyncDatasetMethods):
     def follow(
         self, since: str | None = None, *, limit: int = 1000, poll: float = 0.5
     ) -> AsyncIterator[ChangePage]:
-        """`Dataset.follow` with ``async for``; between two looks it holds no thread."""
+        """`Dataset.follow` with ``async for``; it holds no thread between checks."""
         changes = functools.partial(self.changes, limit=limit)
         return _follow(changes, since, check_poll(poll))
 
 
 class AsyncPipeline(AsyncPipelineMethods):
-    """Every method of `PipelineView`, awaited: ``await support.search("…")``."""
+    """Every method of `PipelineView` as a coroutine: ``await support.search("…")``."""
 
     def __init__(self, view: PipelineView) -> None:
         self._inner: PipelineView = view
@@ -81,10 +81,10 @@ class AsyncPipeline(AsyncPipelineMethods):
 
 
 class AsyncService(AsyncServiceMethods):
-    """Every method of `Service`, awaited: ``await kb.search("…")``. Use it in ``async with``.
+    """Every method of `Service` as a coroutine: ``await kb.search("…")``. Use it in ``async with``.
 
-    Methods, arguments and errors are the Service's. Cancelling the task ends the call at its next
-    check of the deadline; what it had committed stays, whole.
+    Arguments and errors are the same. Cancelling the task ends the call at its next check of the
+    deadline; committed work remains.
     """
 
     def __init__(self, service: Service) -> None:
@@ -103,7 +103,7 @@ class AsyncService(AsyncServiceMethods):
         create: bool = True,
         **options: Unpack[OpenOptions],
     ) -> AsyncService:
-        """`triptych.open` without blocking; an embedder or LLM may have async methods alone.
+        """`triptych.open` without blocking; an embedder or LLM may have only async methods.
 
         Raises:
             TriptychError: as `triptych.open`.
@@ -118,11 +118,11 @@ class AsyncService(AsyncServiceMethods):
 
     @property
     def service(self) -> Service:
-        """The synchronous Service inside."""
+        """The wrapped synchronous Service."""
         return self._inner
 
     def dataset(self, dataset_id: str) -> AsyncDataset:
-        """A view of one dataset: the same methods with the dataset filled in."""
+        """Return a view of one dataset: the same methods with the dataset id filled in."""
         return AsyncDataset(self._inner.dataset(dataset_id))
 
     def follow(
@@ -133,16 +133,16 @@ class AsyncService(AsyncServiceMethods):
         limit: int = 1000,
         poll: float = 0.5,
     ) -> AsyncIterator[ChangePage]:
-        """`Service.follow` with ``async for``; between two looks it holds no thread."""
+        """`Service.follow` with ``async for``; it holds no thread between checks."""
         changes = functools.partial(self.changes, dataset_id=dataset_id, limit=limit)
         return _follow(changes, since, check_poll(poll))
 
     def pipeline(self, name: str) -> AsyncPipeline:
-        """This Service, searching and answering by the pipeline of this name."""
+        """Return a view that searches and answers with the named pipeline."""
         return AsyncPipeline(self._inner.pipeline(name))
 
     def restricted(self, access: Access) -> AsyncService:
-        """This Service as a caller with ``access`` sees it: see `Service.restricted`."""
+        """Return a Service restricted to ``access``: see `Service.restricted`."""
         return AsyncService(self._inner.restricted(access))
 
     async def close(self) -> None:
@@ -175,14 +175,14 @@ async def _follow(
 
 
 class ProgressStream(Generic[R]):
-    """The progress of a long call, as it comes::
+    """The progress of a long call as an async iterator::
 
         stream = ProgressStream(lambda each: kb.put_documents("d", documents, progress=each))
         async for progress in stream:
             print(progress.done, progress.total)
         print(stream.result.added)
 
-    It can be read once. Leaving the loop early cancels the call.
+    It can be iterated once. Leaving the loop early cancels the call.
     """
 
     def __init__(self, start: Callable[[ProgressCallback], Awaitable[R]]) -> None:
@@ -191,7 +191,7 @@ class ProgressStream(Generic[R]):
 
     @property
     def result(self) -> R:
-        """What the call returned.
+        """The result of the call.
 
         Raises:
             NotAvailableError: the stream has not been read to its end.
@@ -221,9 +221,10 @@ class ProgressStream(Generic[R]):
 
 
 async def iterate(make: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
-    """What an iterator gives, each item waited for in a worker thread.
+    """Iterate asynchronously over an iterator that runs in worker threads.
 
-    For `LLM.stream`: ``async for piece in iterate(lambda: llm.stream(messages, max_tokens=500))``.
+    Use it for `LLM.stream`: ``async for piece in iterate(lambda: llm.stream(messages,
+    max_tokens=500))``.
     """
     iterator = await run(make)
     try:
@@ -239,9 +240,9 @@ async def iterate(make: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
 
 
 class BlockingEmbedder:
-    """An `AsyncEmbedder` as an `Embedder`: its coroutines run on ``loop``.
+    """Wraps an `AsyncEmbedder` as an `Embedder`: its coroutines run on ``loop``.
 
-    For calls from other threads than the loop's, such as those of an `AsyncService`.
+    Call it from other threads than the loop's, such as those of an `AsyncService`.
     """
 
     def __init__(self, embedder: Any, loop: asyncio.AbstractEventLoop) -> None:
@@ -262,13 +263,13 @@ class BlockingEmbedder:
         """See `Embedder.embed`.
 
         Raises:
-            NotAvailableError: it is called in the loop's own thread, which it would block.
+            NotAvailableError: it is called in the loop's thread, which it would block.
         """
         return _wait(self._loop, lambda: self._embedder.aembed(texts, kind=kind))
 
 
 class BlockingLLM:
-    """An `AsyncLLM` as an `LLM`; the rules of `BlockingEmbedder`."""
+    """Wraps an `AsyncLLM` as an `LLM`, as `BlockingEmbedder` does."""
 
     def __init__(self, llm: Any, loop: asyncio.AbstractEventLoop) -> None:
         self._llm: AsyncLLM = llm
@@ -305,7 +306,7 @@ def _wait(loop: asyncio.AbstractEventLoop, call: Callable[[], Coroutine[Any, Any
     if here is loop:
         raise NotAvailableError(
             "a model with async methods was called in the thread of its event loop, which would "
-            "wait for itself: call the knowledge base by an AsyncService"
+            "block itself: use an AsyncService"
         )
     asked = asyncio.run_coroutine_threadsafe(call(), loop)
     try:

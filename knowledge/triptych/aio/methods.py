@@ -1,4 +1,4 @@
-"""Every method of `Service` and its views, awaited, with the same arguments and answers.
+"""The methods of `Service` and its views as coroutines, with the same arguments and results.
 
 Each is `Final`, so that type checkers take its type from the method itself.
 """

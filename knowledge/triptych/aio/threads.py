@@ -1,4 +1,4 @@
-"""Calls of the core in worker threads, with the caller's deadline, and methods that are awaited."""
+"""Running calls of the core in worker threads with the caller's deadline."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 THREADS: Final = min(32, (os.cpu_count() or 1) + 6)
-"""So many calls run at a time in a process; others wait for their turn. With many more threads than
-processors, the threads get in each other's way."""
+"""The maximum number of concurrent calls in a process; others wait. Many more threads than
+processors would slow each other down."""
 
 
 class _Threads:
@@ -97,15 +97,15 @@ def next_item(iterator: Iterator[T]) -> tuple[T, ...]:
 
 
 class AsyncAnswerStream(AsyncIterator[str]):
-    """The pieces of an answer; joined, they are ``answer.text``::
+    """The text of an answer in pieces; joined they equal ``answer.text``::
 
         stream = kb.ask_stream("…", dataset_id="docs")
         async for piece in stream:
             print(piece, end="")
         print(stream.answer.citations)
 
-    Nothing is searched before it is read. Call `aclose`, or use it in ``async with``, where it is
-    not read to its end.
+    The search runs when it is read first. If you do not read it to the end, call `aclose` or use it
+    in ``async with``.
     """
 
     def __init__(self, start: Callable[[], AnswerStream]) -> None:
@@ -115,18 +115,18 @@ class AsyncAnswerStream(AsyncIterator[str]):
 
     @property
     def answer(self) -> Answer:
-        """The whole answer.
+        """The complete answer.
 
         Raises:
             NotAvailableError: the stream has not been read to its end.
         """
         if self._stream is None:
-            raise NotAvailableError("the answer is not whole yet: read the stream to its end")
+            raise NotAvailableError("the answer is not complete yet: read the stream to its end")
         return self._stream.answer
 
     @property
     def pack(self) -> ContextPack:
-        """What the model is shown.
+        """The context that the model gets.
 
         Raises:
             NotAvailableError: nothing of the stream has been read.
@@ -145,7 +145,7 @@ class AsyncAnswerStream(AsyncIterator[str]):
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
-        """Let go of the model; it stops writing. Idempotent."""
+        """Stop the model and release it. Idempotent."""
         self._closed = True
         if self._stream is not None:
             await asyncio.to_thread(self._stream.close)

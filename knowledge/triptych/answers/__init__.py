@@ -1,4 +1,4 @@
-"""What is said from what was found: context under a budget, answers of a model, and their proof.
+"""Contexts within a token budget, answers of a language model, and verifying them.
 
 `Service.context` packs passages; `Service.ask` and `Service.ask_stream` have a model answer from
 them, with citations that are checked. These are the records that they use.

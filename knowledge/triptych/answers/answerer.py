@@ -1,4 +1,4 @@
-"""How a question is answered: searched, shown to a model, whose answer is read as it comes."""
+"""Answering a question: search, call of the model, and checking the response as it arrives."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class Answerer:
         if reason and pack.pieces and pack.strength == "none" and request.answerability is None:
             warnings.append(pack.strength_reason)
         if verdict == "weak":
-            warnings.append("what was found hardly answers the question")
+            warnings.append("the hits hardly answer the question")
         return _Asked(request, meter, standalone, pack, found.usage, reason, warnings)
 
 
@@ -212,8 +212,8 @@ class _Asked:
             )
         if not reading.text:
             raise UnusableAnswerError(
-                f"{self.meter.signature!r} answered with an empty text: ask in other words, or "
-                "use another model",
+                f"{self.meter.signature!r} returned an empty text: rephrase the question, or use "
+                "another model",
                 reason="empty",
             )
         return self._answer(reading.text, "", reading=reading, turns=turns, sent=messages)

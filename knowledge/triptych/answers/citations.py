@@ -1,4 +1,4 @@
-"""Inline citations ``[n]``, read while an answer comes; and the turns before it, without them."""
+"""Checking inline citations ``[n]`` in a stream, and removing them from earlier messages."""
 
 from __future__ import annotations
 
@@ -259,8 +259,7 @@ def check_turns(conversation: Any) -> tuple[Message, ...]:
     """
     if isinstance(conversation, str | Message) or not isinstance(conversation, Iterable):
         raise ValidationError(
-            "conversation takes messages, such as Answer.conversation has them, not "
-            f"{conversation!r:.60}"
+            f"conversation takes messages, such as Answer.conversation, not {conversation!r:.60}"
         )
     turns = tuple(conversation)
     for turn in turns:
@@ -268,8 +267,8 @@ def check_turns(conversation: Any) -> tuple[Message, ...]:
             raise ValidationError(f"conversation takes triptych.Message, not {turn!r:.60}")
         if turn.role not in ("user", "assistant"):
             raise ValidationError(
-                f"a conversation is of user and assistant, not of {turn.role!r:.60}: say what the "
-                "model shall do with prompt=AnswerPrompt(instructions=…)"
+                f"a conversation is of user and assistant, not of {turn.role!r:.60}: give "
+                "instructions for the model with prompt=AnswerPrompt(instructions=…)"
             )
         check_text(turn.content, "a message of the conversation")
     return turns

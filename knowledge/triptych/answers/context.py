@@ -1,4 +1,4 @@
-"""From a query to a pack."""
+"""Building a context pack for a query."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class ContextBuilder:
         something = bool(found.passages or found.abstracts or found.overviews)
         repeated = any(offer.fate == "repeated" for offer in packer.offers)
         if something and not pieces and before and repeated:
-            warnings.append("the prefix says all that was found: there is no tail")
+            warnings.append("the prefix contains all hits: there is no tail")
         elif something and not pieces:
             warnings.append(
                 f"the budget of {budget} tokens is too small for any passage with its "

@@ -1,4 +1,4 @@
-"""A language model whose calls are counted, and whose failures have names."""
+"""Counting the calls of a language model and mapping its errors."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def given_llm(llm: object) -> LLM:
     """
     if llm is None:
         raise NotAvailableError(
-            "there is no language model to answer with: open the knowledge base with an llm, or "
-            "give one for the question"
+            "there is no language model: open the knowledge base with an llm, or pass one with the "
+            "question"
         ).hinted(
             "set TRIPTYCH_LLM, or llm in triptych.toml, to anthropic:…, openai:… or ollama:…; "
-            "`triptych context` prints what a model would be shown"
+            "`triptych context` prints what a model would read"
         )
     return check_llm(llm, "stream")
 

@@ -1,4 +1,4 @@
-"""What a caller gives for a context or an answer: its arguments, typed, and the model's prompt."""
+"""The typed options of contexts and answers, and the prompt for answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from triptych.records.queries import DatasetSearchOptions, SearchOptions
 from triptych.text.tokens import ESTIMATE, TokenCounter, as_counter
 
 NO_ANSWER: Final = "NO_ANSWER"
-"""What the model writes where its sources do not answer."""
+"""The text that the model writes if its sources do not answer."""
 
 INSTRUCTIONS: Final = """\
 Answer the question from the sources that come with it, and from nothing else. End every sentence
@@ -36,13 +36,13 @@ this task."""
 
 @attrs.frozen(kw_only=True, slots=True)
 class AnswerPrompt:
-    """How a model is asked to answer.
+    """The prompt of `Service.ask`.
 
     Attributes:
-        instructions: what to do with the sources. They name the citations ``[n]`` and, for a
-            model that shall say when it has no answer, ``NO_ANSWER``.
-        role: "system" sends them as a message of their own; "user" sends one message with
-            everything, for models that know no system message.
+        instructions: how to use the sources. They must explain the citations ``[n]`` and, if the
+            model may abstain, ``NO_ANSWER``.
+        role: "system" sends them as a separate message; "user" sends everything in one message, for
+            models without system messages.
         abstention: the text of an answer that abstains.
     """
 
@@ -53,7 +53,7 @@ class AnswerPrompt:
     def __attrs_post_init__(self) -> None:
         for name in ("instructions", "abstention"):
             if not check_text(getattr(self, name), name).strip():
-                raise ValidationError(f"{name} is blank: say what the model, or the answer, says")
+                raise ValidationError(f"{name} is blank: give a text")
         if self.role not in ("system", "user"):
             raise ValidationError(f"role is 'system' or 'user', not {self.role!r:.60}")
 
@@ -124,9 +124,8 @@ class DatasetPrefixOptions(DatasetSearchOptions, _FormOptions, total=False):
 
 
 class PrefixOptions(SearchOptions, _FormOptions, total=False):
-    """What a prefix takes beside its number of tokens: those count that say where and how, which
-    are ``dataset_id``, ``dataset_ids``, ``scope``, ``where``, ``fresh_only``, ``as_of``,
-    ``format``, ``fence`` and ``counter``."""
+    """The options of a prefix. Only these have an effect: ``dataset_id``, ``dataset_ids``,
+    ``scope``, ``where``, ``fresh_only``, ``as_of``, ``format``, ``fence`` and ``counter``."""
 
 
 class DatasetContextOptions(DatasetSearchOptions, _PrefixedOptions, total=False):
@@ -134,8 +133,7 @@ class DatasetContextOptions(DatasetSearchOptions, _PrefixedOptions, total=False)
 
 
 class ContextOptions(SearchOptions, _PrefixedOptions, total=False):
-    """What a context takes beside the query and the budget: ``layer`` and ``top_k`` of a search
-    play no role."""
+    """The options of a context. ``layer`` and ``top_k`` of a search have no effect."""
 
 
 PASSAGE_DEFAULTS: Final[PassageOptions] = {
@@ -177,11 +175,11 @@ class DatasetAskOptions(DatasetSearchOptions, _AnswerOptions, total=False):
 
 
 class AskOptions(SearchOptions, _AnswerOptions, total=False):
-    """What a question takes beside its text: ``layer`` and ``top_k`` of a search play no role.
+    """The options of a question. ``layer`` and ``top_k`` of a search have no effect.
 
-    ``conversation`` are the turns before, of user and assistant, such as ``Answer.conversation`` of
-    the last answer: the model first makes the question whole by them (`make_standalone`), and sees
-    the last 1,500 tokens of them.
+    ``conversation`` is the earlier messages of user and assistant, such as ``Answer.conversation``
+    of the last answer. The model first rewrites the question so that it can be understood without
+    them (`make_standalone`), and gets the last 1,500 tokens of them.
     """
 
 
@@ -202,7 +200,7 @@ def _layers(layers: Any) -> frozenset[Layer]:
         raise ValidationError(f"layers is a list such as ['L0', 'L2'], not {layers!r:.60}")
     kinds = frozenset(map(to_layer, layers))
     if not kinds:
-        raise ValidationError("layers names none: give at least one of 'L0', 'L1' and 'L2'")
+        raise ValidationError("layers is empty: give at least one of 'L0', 'L1' and 'L2'")
     return kinds
 
 

@@ -1,8 +1,8 @@
-"""Packs of pieces under a budget; and receipts: what was considered, and enough to make it again.
+"""Packs of pieces within a budget, and receipts from which a context can be rebuilt.
 
-A receipt holds no text of documents but their names and headings: spans, versions and digests.
-Passages are kept as plain references while a context is packed; records are made of them when
-somebody reads the receipt.
+A receipt has spans, versions and digests, but no text of documents except names and headings.
+Passages are plain references while a context is packed; they become records when the receipt is
+read.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from triptych.answers.retrieval import Retrieved, ScoredPassage
 
 Fate = Literal["taken", "cut", "repeated", "budget", "limit", "threshold", "gone", "skipped"]
-"""What became of a passage: it is in the context; its beginning is; the context says it already;
-there was no room for it; there were better pieces than ``max_pieces``; its fused score is below the
-query's threshold; its text was replaced during the call; nobody looked at it, because the budget
-was spent before, or because the layer is of a document that other text speaks for."""
+"""The decision about a passage: included; included in part; already covered by the context; no
+room; more than ``max_pieces`` better pieces; fused score below the query's threshold; replaced
+during the call; not considered, because the budget was spent or because other text of the layer's
+document is included."""
 
 
 class Offer(NamedTuple):
@@ -79,7 +79,7 @@ class ConsideredPassage:
 
 
 _CITED: Final = tuple(each.name for each in attrs.fields(Citation) if each.name != "text")
-"""The fields of a citation that a receipt keeps."""
+"""The fields of a citation that are in a receipt."""
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -296,28 +296,26 @@ def _piece_with(hit: Hit, pieces: Sequence[Piece]) -> int | None:
 
 @attrs.frozen(kw_only=True, slots=True)
 class ContextPack:
-    """What `Service.context` found for a query, in the order in which it should be read.
+    """The result of `Service.context`: the selected pieces in reading order.
 
-    The best piece stands first and the second best last: readers, people and models alike,
-    attend least to the middle (Liu et al. 2024, Lost in the Middle, TACL 12). Equal queries on
-    equal stores give equal packs.
+    The best piece is first and the second best last, because readers attend least to the middle
+    (Liu et al. 2024, Lost in the Middle, TACL 12). Equal queries on equal stores give equal packs.
 
     Attributes:
-        query: what was asked.
-        pieces: in reading order; their numbers tell their ranks.
-        budget: the maximum number of tokens that any rendering may cost.
-        tokens: what the rendering in ``format`` costs.
-        format: the format that the pieces were chosen for.
-        counter: what counted the tokens; ``exact`` is False where it is an estimate.
-        warnings: of the searches, and of what the budget left no room for.
-        as_of: the moment or version that was searched, None for what is stored now.
-        strength: that of the search for chunks (`Result.strength`), None where chunks are left out;
-            ``strength_reason`` says why.
-        prefix: what stands before it in the prompt, and stays from question to question; None where
-            no ``prefix_tokens`` were asked for. No piece repeats it, though sentences may.
-        mark: the name of the delimiters around each text, which no document holds; "" where no
-            fence was asked for. It is drawn at random for each call, and differs between equal
-            packs.
+        query: the text of the query.
+        pieces: the pieces in reading order; their numbers are their ranks.
+        budget: the maximum number of tokens of any rendering.
+        tokens: the number of tokens of the rendering in ``format``.
+        format: the format for which the pieces were chosen.
+        counter: the counter of the tokens; ``exact`` is False if it estimates them.
+        warnings: the warnings of the searches, and what did not fit the budget.
+        as_of: the moment or version that was searched, None for the current state.
+        strength: `Result.strength` of the search for chunks, None without chunks;
+            ``strength_reason`` explains it.
+        prefix: the part of the prompt that precedes it and is the same for every question; None
+            without ``prefix_tokens``. No piece repeats a piece of it, but sentences may recur.
+        mark: the name of the delimiters around each text, which occurs in no document; "" without
+            ``fence``. It is random in each call, even for equal packs.
     """
 
     __plain_properties__: ClassVar[tuple[str, ...]] = ("text", "receipt")
@@ -366,7 +364,7 @@ class ContextPack:
 
     @property
     def tail(self) -> str:
-        """What the prompt says after the prefix: `text`."""
+        """The part of the prompt after the prefix: `text`."""
         return self.text
 
     def as_search_results(self) -> list[dict[str, Any]]:
@@ -376,17 +374,16 @@ class ContextPack:
         return as_search_results(self)
 
     def render(self, format: str | None = None) -> str:
-        """The pieces as text: "text", "markdown", "xml" or "json"; None is the pack's ``format``.
+        """Render the pieces as "text", "markdown", "xml" or "json"; None is the pack's ``format``.
 
-        Never above the budget: in a format that takes more room than the one the pieces were
-        chosen for, the last ranks are left out (`fitted` tells which are in). Without a piece
-        the format's empty frame, or "" where even that is above the budget.
+        The result never exceeds the budget: if the format is longer than the one the pieces were
+        chosen for, the last ranks are dropped (see `fitted`). Without pieces the result is the
+        format's empty frame, or "" if even that exceeds the budget.
 
-        No document can forge structure: XML and JSON escape, Markdown fences each text with
-        more backticks than it holds, and plain text indents it by one blank, where the lines
-        that name a source begin without one. With a fence, each text stands between two lines
-        ``<text-…>`` and ``</text-…>`` too, whose name is this pack's ``mark``, and plain text is
-        not indented.
+        No document can forge structure: XML and JSON escape texts, Markdown fences each text with
+        more backticks than it contains, and plain text indents it by one space, unlike the lines
+        that name a source. With ``fence`` each text is also between the lines ``<text-…>`` and
+        ``</text-…>``, named by this pack's ``mark``, and plain text is not indented.
 
         Raises:
             ValidationError: there is no such format.
@@ -395,14 +392,14 @@ class ContextPack:
         return render(self._fit(format), format, self.budget, self.count, self._mark(format))
 
     def fitted(self, format: str | None = None) -> tuple[Piece, ...]:
-        """The pieces that `render` shows in this format, in reading order."""
+        """Return the pieces that `render` includes in this format, in reading order."""
         return self._fit(check_format(format or self.format))
 
     @property
     def receipt(self) -> ContextReceipt:
-        """What was considered, taken and left out, and all that makes the text again.
+        """The receipt: all passages considered, included and left out, for `Service.replay`.
 
-        It is made when it is asked for. `Service.replay` reads it.
+        It is created at first access.
         """
         plain = ContextReceipt(
             query=ReceiptQuery(text=self.query),

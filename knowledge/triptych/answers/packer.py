@@ -1,4 +1,4 @@
-"""Passages into a budget: merged where they touch, cut where they end, none said twice."""
+"""Packing passages into a budget: merging adjacent ones, cutting at sentences, without repeats."""
 
 from __future__ import annotations
 

@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
 @attrs.frozen(kw_only=True, slots=True)
 class Citation:
-    """Where a piece of text is from, and the text itself, so that it can be verified later.
+    """The source of a piece of text and the text itself, so that it can be verified later.
 
     Attributes:
         dataset_id: the dataset.
-        doc_name: the document; of a layer also a folder ("guide/") or the dataset itself ("").
-        layer: L2 for the document's own text, L0 or L1 for its abstract or overview.
-        version: of the document that the text was read from, or that the layer was made from;
-            0 for layers of folders and datasets.
-        start: where the text begins, in code points of the document (or of the layer's text).
-        end: where it ends: ``content[start:end] == text`` at that version.
+        doc_name: the document; for a layer also a folder ("guide/") or the dataset itself ("").
+        layer: L2 for the document's text, L0 or L1 for its abstract or overview.
+        version: the document version of the text, or from which the layer was made; 0 for layers of
+            folders and datasets.
+        start: the start of the text, in code points of the document or the layer's text.
+        end: the end of the text: ``content[start:end] == text`` at that version.
         lines: first and last line in the document, from 1; None for layers.
-        heading_path: the headings above its beginning, outermost first.
-        locator: leads back to a page, cell or slide; None where there is none.
-        stale: None, or why the text may no longer be true.
-        text: what is cited, code point for code point.
+        heading_path: the headings above its start, outermost first.
+        locator: the page, cell or slide in the original file; None if unknown.
+        stale: None, or why the text may be out of date.
+        text: the exact cited text.
     """
 
     dataset_id: str
@@ -70,9 +70,9 @@ class Citation:
 class Piece:
     """One passage of a pack.
 
-    ``number`` is its rank: 1 is the best. ``cut`` is whether the passage goes on in its source
-    and was ended at a sentence for the budget's sake. ``score`` orders the pieces of one pack
-    and means nothing beyond it. ``sig`` says what the chunk, or the layer, was made from and with.
+    ``number`` is its rank: 1 is the best. ``cut`` tells whether the passage was shortened, at the
+    end of a sentence, to fit the budget. ``score`` orders the pieces of one pack and has no other
+    meaning. ``sig`` is the signature of the chunk or layer.
     """
 
     __plain_properties__: ClassVar[tuple[str, ...]] = ("signs",)
@@ -90,14 +90,14 @@ class Piece:
 
     @property
     def signs(self) -> tuple[Sign, ...]:
-        """What in the text looks like instructions to a model, or hides from a reader."""
+        """Parts of the text that look like instructions to a model or are invisible to readers."""
         from triptych.text.injection import suspicious  # its patterns take a while to compile
 
         return suspicious(self.text)
 
     @property
     def sign_kinds(self) -> tuple[str, ...]:
-        """The kinds of signs in its text, and in the names that a model is shown with it."""
+        """The kinds of signs in its text and in the names that the model sees with it."""
         from triptych.text.injection import suspicious
 
         shown = "\n".join((self.citation.doc_name, *self.citation.heading_path))
@@ -106,20 +106,20 @@ class Piece:
 
 @attrs.frozen(kw_only=True, slots=True)
 class Verification:
-    """What became of a citation.
+    """The result of verifying a citation.
 
     Attributes:
-        status: "fresh": the text stands in its source as cited, if perhaps elsewhere in it.
-            "changed": what stands there now differs, or a layer is no longer true to what it
-            was made from. "gone": the document is, or nothing is left of the passage in it.
-        citation: what was verified.
-        version: the document's version now, 0 where it is gone.
-        start: where the passage stands now, code points; None where it is gone.
-        end: where it ends now.
-        moved: whether it stands elsewhere than cited.
-        stale: of a layer, why it is stale now.
-        text: what stands there now, "" where it is gone.
-        diff: from the cited text to what stands there now, as a unified diff; "" if equal.
+        status: "fresh": the source contains the cited text, possibly at another position.
+            "changed": the text differs now, or the layer is stale. "gone": the document was
+            deleted, or nothing is left of the passage.
+        citation: the verified citation.
+        version: the document's current version, 0 if it was deleted.
+        start: the current start of the passage in code points; None if it is gone.
+        end: its current end.
+        moved: whether the position has changed.
+        stale: for a layer, why it is stale.
+        text: the current text, "" if it is gone.
+        diff: a unified diff from the cited to the current text; "" if they are equal.
     """
 
     status: Literal["fresh", "changed", "gone"]
@@ -134,7 +134,7 @@ class Verification:
 
 
 WIDEST: Final = f"text-{'0a' * 6}"
-"""A name that counts as many tokens as any: letters and digits in turn."""
+"""A name with the maximum number of tokens: alternating letters and digits."""
 
 
 def new_mark(texts: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""The part of a prompt that stays: abstracts and overviews of what there is, in the same bytes."""
+"""The stable prefix of prompts: abstracts and overviews, with the same bytes for every question."""
 
 from __future__ import annotations
 
@@ -26,25 +26,24 @@ _WIDEST: Final = f"text-{'0a' * 12}"
 
 @attrs.frozen(kw_only=True, slots=True)
 class ContextPrefix:
-    """Abstracts and overviews for the beginning of a prompt, before all that a question changes.
+    """Abstracts and overviews for the start of a prompt, independent of the question.
 
-    Equal layers of equal documents give equal bytes, whatever is asked, and whichever process or
-    store answers. Providers of models bill the beginning of a prompt that they have seen at a
-    fraction.
+    Equal layers of equal documents give equal bytes, in any process and store. Model providers
+    charge less for a prompt whose start is in their cache.
 
     Attributes:
-        text: what to put there; "" where nothing fits.
-        digest: the SHA-256 of ``text`` in UTF-8: the key of whatever caches it.
-        pieces: what is in it, by dataset and name; the numbers of a context go on after theirs.
+        text: the text of the prefix; "" if nothing fits.
+        digest: the SHA-256 of ``text`` in UTF-8, for use as a cache key.
+        pieces: its pieces by dataset and name; the numbers of a context continue after them.
         budget: the maximum number of tokens.
-        tokens: what ``text`` costs.
+        tokens: the number of tokens of ``text``.
         format, counter: as in `ContextPack`.
-        mark: the name of the delimiters around each text, made of the texts themselves; "" where no
-            fence was asked for.
-        left_out: how many documents have an abstract that there was no room for.
-        missing: how many have none.
+        mark: the name of the delimiters around each text, derived from the texts; "" without
+            ``fence``.
+        left_out: the number of documents whose abstract did not fit.
+        missing: the number of documents without an abstract.
         warnings: what is left out, missing or stale, and why.
-        as_of: the moment or version that it is of, None for now.
+        as_of: the moment or version of its contents, None for the current state.
     """
 
     text: str

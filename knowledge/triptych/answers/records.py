@@ -1,4 +1,4 @@
-"""What an answer is: its text, what it cites, what it cost, and how it came about."""
+"""The records of answers: text, citations, costs and receipt."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from triptych.records import Message, ModelUsage
 from triptych.signatures import content_sha256
 
 Abstention = Literal["", "nothing", "weak", "model"]
-"""Why there is no answer: nothing was found, or nothing that answers; what was found is too weak;
-the model says that its sources do not answer. "" where there is one."""
+"""Why an answer abstains: nothing was found, or nothing that answers; the evidence is too weak; the
+model says that its sources do not answer. "" if it does not abstain."""
 
 
 @attrs.frozen(kw_only=True, slots=True)
 class AnswerSentence:
-    """A sentence of an answer: ``answer.text[start:end]``, and the numbers it cites."""
+    """A sentence of an answer: ``answer.text[start:end]`` and the numbers that it cites."""
 
     text: str
     start: int
@@ -32,14 +32,14 @@ class AnswerSentence:
 
 @attrs.frozen(kw_only=True, slots=True)
 class CitedSource:
-    """A number that an answer cites, and the piece of the context that it stands for."""
+    """A cited number and its piece of the context."""
 
     number: int
     piece: Piece
 
     @property
     def citation(self) -> Citation:
-        """Where the piece is from; `Service.verify` says whether it still stands there."""
+        """The source of the piece; `Service.verify` checks it."""
         return self.piece.citation
 
     def __str__(self) -> str:
@@ -49,25 +49,25 @@ class CitedSource:
 
 @attrs.frozen(kw_only=True, slots=True)
 class AnswerReceipt:
-    """How an answer came about. `Service.replay` makes what the model was sent again.
+    """The record of how an answer was made, for `Service.replay`.
 
-    `triptych.records.serialization` turns it into JSON and back.
+    `triptych.records.serialization` converts it to JSON and back.
 
     Attributes:
-        question: as it was asked.
-        standalone: as it was searched for.
-        context: what was found and taken.
-        model: the signature of the model that answered.
-        prompt: what the model was told.
-        conversation: the turns before the question, as they were sent.
-        max_tokens: the limit of the answer.
-        sent: the SHA-256 of the messages; "" where the model was not asked.
+        question: the original question.
+        standalone: the question that was searched for.
+        context: the receipt of the context.
+        model: the signature of the model.
+        prompt: the prompt.
+        conversation: the earlier messages, as they were sent.
+        max_tokens: the maximum length of the answer.
+        sent: the SHA-256 of the messages; "" if the model was not called.
         text: the SHA-256 of the answer's text.
-        abstained: why there is no answer, "" where there is one.
-        cited: the numbers that the answer cites, in their order.
-        removed: numbers that the model cited and no piece has.
-        usage: what was used.
-        warnings: those of the answer.
+        abstained: why the answer abstains, or "".
+        cited: the cited numbers, in order.
+        removed: cited numbers without a piece.
+        usage: the usage of the model.
+        warnings: the warnings of the answer.
     """
 
     question: str
@@ -88,26 +88,26 @@ class AnswerReceipt:
 
 @attrs.frozen(kw_only=True, slots=True)
 class Answer:
-    """What `Service.ask` answers.
+    """The result of `Service.ask`.
 
     Attributes:
-        question: as it was asked.
-        standalone: as it was searched for: with a conversation, the question made whole.
-        text: the answer, with citations ``[n]``; where it ``abstained``, a sentence that says so.
-        sentences: its sentences, each with the numbers it cites; none where it abstained.
-        citations: the pieces that it cites, each once, in the order of the text.
-        reason: why it abstained, "" where it did not.
-        pack: the context that the model was shown; without pieces where nothing was found.
-        usage: calls of the model, tokens and cost, with that of making the question whole;
-            ``usage_estimated`` where the model did not count its tokens.
-        search_usage: what models took to word the search, an entry each.
-        cost: of ``usage``, in the currency of the prices; None without prices.
-        truncated: the model stopped at ``max_tokens``.
-        removed: numbers that the model cited and no piece has; they are not in ``text``.
-        warnings: of the searches, the context, the citations and the model.
-        conversation: the turns that were given, the question and the answer: what to give with
-            the next question.
-        sent: what the model was sent; nothing where it was not asked.
+        question: the original question.
+        standalone: the question that was searched for; with a conversation, the rewritten one.
+        text: the answer with citations ``[n]``, or a sentence that says that it abstains.
+        sentences: its sentences, each with the cited numbers; empty if it abstains.
+        citations: the distinct pieces that it cites, in the order of the text.
+        reason: why it abstains, or "".
+        pack: the context that the model got; without pieces if nothing was found.
+        usage: calls of the model, tokens and cost, including the rewriting of the question;
+            ``usage_estimated`` is true if the model did not report its tokens.
+        search_usage: the usage of each model that rewrote the query.
+        cost: the cost of ``usage``, in the currency of the prices; None without prices.
+        truncated: whether the model stopped at ``max_tokens``.
+        removed: cited numbers without a piece; they were removed from ``text``.
+        warnings: the warnings of the searches, the context, the citations and the model.
+        conversation: the given conversation, the question and the answer: pass it with the next
+            question.
+        sent: the messages to the model; empty if it was not called.
     """
 
     __plain_properties__: ClassVar[tuple[str, ...]] = ("abstained", "uncited", "receipt")
@@ -138,19 +138,19 @@ class Answer:
 
     @property
     def abstained(self) -> bool:
-        """Whether there is no answer."""
+        """Whether the answer abstains."""
         return bool(self.reason)
 
     @property
     def uncited(self) -> tuple[AnswerSentence, ...]:
-        """The sentences that cite nothing."""
+        """The sentences without a citation."""
         return tuple(each for each in self.sentences if not each.numbers)
 
     @property
     def receipt(self) -> AnswerReceipt:
-        """What was considered, taken and left out, and all that makes the prompt again.
+        """The receipt: all passages considered, included and left out, for `Service.replay`.
 
-        It is made when it is asked for. `Service.replay` reads it.
+        It is created at first access.
         """
         return AnswerReceipt(
             question=self.question,
@@ -178,16 +178,15 @@ def messages_sha256(messages: tuple[Message, ...]) -> str:
 
 
 class AnswerStream(CloseOnExit, Iterator[str]):
-    """The pieces of an answer; joined, they are ``answer.text``::
+    """The text of an answer in pieces; joined they equal ``answer.text``::
 
         with kb.ask_stream("…", dataset_id="docs") as stream:
             for piece in stream:
                 print(piece, end="")
         print(stream.answer.citations)
 
-    The search is done when the stream is made; the model is asked when it is read. Each piece has
-    been checked: citations of what does not exist are not in it. Close the stream where it is not
-    read to its end.
+    The search runs when the stream is created, the model when it is read. Each piece is checked:
+    invalid citations are removed. Close the stream if you do not read it to the end.
     """
 
     def __init__(self, pack: ContextPack, pieces: Generator[str, None, Answer]) -> None:
@@ -197,18 +196,18 @@ class AnswerStream(CloseOnExit, Iterator[str]):
 
     @property
     def pack(self) -> ContextPack:
-        """What the model is shown: the pieces that citations name."""
+        """The context that the model gets, with the pieces that citations name."""
         return self._pack
 
     @property
     def answer(self) -> Answer:
-        """The whole answer.
+        """The complete answer.
 
         Raises:
             NotAvailableError: the stream has not been read to its end.
         """
         if self._answer is None:
-            raise NotAvailableError("the answer is not whole yet: read the stream to its end")
+            raise NotAvailableError("the answer is not complete yet: read the stream to its end")
         return self._answer
 
     def __next__(self) -> str:
@@ -220,5 +219,5 @@ class AnswerStream(CloseOnExit, Iterator[str]):
             raise StopIteration from None
 
     def close(self) -> None:
-        """Let go of the model; it stops writing. Idempotent."""
+        """Stop the model and release it. Idempotent."""
         self._pieces.close()

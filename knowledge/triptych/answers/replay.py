@@ -1,4 +1,4 @@
-"""Afterwards: whether what was cited still stands, and what a receipt describes made again."""
+"""Verifying citations, and rebuilding the context of a receipt."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from triptych.records import Layer, Message
 from triptych.signatures import content_sha256
 
 _LEAST_ALIKE: Final = 0.4
-"""The share of a passage's words that must be left for it to count as changed, not as gone."""
+"""The minimum share of a passage's words that must remain for "changed" instead of "gone"."""
 
 _DOING: Final = "the verification of a citation"
 
@@ -175,7 +175,7 @@ def _diff(citation: Citation, now: str, version: int) -> str:
 
 @attrs.frozen(kw_only=True, slots=True)
 class MissingPiece:
-    """A piece that cannot be made again; ``reason`` says why, in words."""
+    """A piece that cannot be rebuilt; ``reason`` explains why."""
 
     piece: ReceiptPiece
     reason: str
@@ -183,15 +183,15 @@ class MissingPiece:
 
 @attrs.frozen(kw_only=True, slots=True)
 class Replay:
-    """A context made again.
+    """A context rebuilt from a receipt.
 
     Attributes:
-        text: the context, of the pieces that are still there.
-        identical: whether it is, byte for byte, what the receipt is of; of an answer, whether the
-            messages are too.
-        pieces: those that are there, in reading order.
-        missing: those that are not.
-        messages: of an answer, what the model was sent.
+        text: the context of the pieces that still exist.
+        identical: whether the context, and for an answer the messages, equal the original byte for
+            byte.
+        pieces: the pieces that still exist, in reading order.
+        missing: the pieces that do not.
+        messages: for an answer, the messages to the model.
     """
 
     text: str = attrs.field(repr=False)

@@ -1,4 +1,4 @@
-"""The numbers behind a context, in one place."""
+"""The parameters for choosing the passages of a context."""
 
 from __future__ import annotations
 

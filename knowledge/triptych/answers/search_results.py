@@ -1,8 +1,8 @@
-"""Pieces and hits as the ``search_result`` blocks of Anthropic's Messages API, and back.
+"""Converting pieces and hits to ``search_result`` blocks of Anthropic's Messages API, and back.
 
-The provider cites such a block by the numbers of the text blocks in it. Each paragraph is one, so a
-citation leads to lines of a document.
-Source: https://platform.claude.com/docs/en/build-with-claude/search-results.
+The provider cites a block by the numbers of its text blocks. Each paragraph is a text block, so
+that a citation identifies lines of a document. Source:
+https://platform.claude.com/docs/en/build-with-claude/search-results.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ class _Pieces(Protocol):
 
 
 Shown = _Pieces | Result | Iterable[Hit]
-"""A context, its prefix, or what a search found."""
+"""A context, its prefix, or the hits of a search."""
 
 
 def as_search_results(shown: Shown) -> list[dict[str, Any]]:
-    """The pieces of a context, or the hits of a search, as content blocks for a message, or for
-    the result of a tool.
+    """Convert the pieces of a context or the hits of a search to content blocks for a message or a
+    tool result.
 
-    ``source`` names dataset, document, lines and version; ``title`` the section. Where a text is
-    stale the title says so. Blank texts are left out, for the provider refuses them.
+    ``source`` names dataset, document, lines and version; ``title`` names the section and says if
+    the text is stale. Blank texts are left out, because the provider refuses them.
 
     Raises:
-        ValidationError: ``shown`` is none of these.
+        ValidationError: ``shown`` has another type.
     """
     return [
         {
@@ -56,14 +56,14 @@ def as_search_results(shown: Shown) -> list[dict[str, Any]]:
 
 
 def cited_passage(citation: Any, shown: Shown) -> Citation:
-    """The passage that a provider's citation points at: document, version, lines and text.
+    """Return the passage that a provider's citation refers to, for `Service.verify`.
 
-    ``citation`` is a ``search_result_location`` of the answer, a mapping or the SDK's object, and
-    ``shown`` what was given to `as_search_results`. The passage is the text that is cited where
-    that stands in its paragraphs, else these paragraphs. `Service.verify` takes it.
+    ``citation`` is a ``search_result_location`` of the answer (a mapping or the SDK's object),
+    ``shown`` the argument of `as_search_results`. The passage is the cited text if it occurs in the
+    cited paragraphs, else these paragraphs.
 
     Raises:
-        ValidationError: it is another kind of citation, or of nothing that was shown.
+        ValidationError: it is another kind of citation, or not of ``shown``.
     """
     given = citation if isinstance(citation, Mapping) else getattr(citation, "__dict__", {})
     try:
@@ -82,7 +82,7 @@ def cited_passage(citation: Any, shown: Shown) -> Citation:
         same = [shown_ones[at]]
     blocks = _paragraphs(same[0].text)[first : max(last, first + 1)] if same else []
     if not blocks:
-        raise ValidationError(f"the citation is of nothing that was shown: {source!r:.80}")
+        raise ValidationError(f"the citation's source is not in the given results: {source!r:.80}")
     start, end = blocks[0][0], blocks[-1][1]
     quoted = given.get("cited_text") or ""
     found = same[0].text.find(quoted.strip(), start, end) if quoted.strip() else -1

@@ -1,4 +1,4 @@
-"""Pure, deterministic chunkers: a document's text in, spans of it out."""
+"""Pure, deterministic chunkers, which split a document's text into spans."""
 
 from triptych._internal.lazy import lazy_exports
 

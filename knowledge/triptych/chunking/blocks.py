@@ -1,4 +1,4 @@
-r"""The blocks of a Markdown document, found in one pass, and the sections and titles they make.
+r"""Finding the blocks, sections and titles of a Markdown document in one pass.
 
 Follows CommonMark 0.31 where it decides what is a heading and what belongs together; it is not
 a parser. Departures, each for the sake of chunks: list items, MkDocs admonitions and tabs own

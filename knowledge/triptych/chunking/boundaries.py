@@ -1,4 +1,4 @@
-"""Where text may be cut: never inside a user-perceived character, best after a sentence."""
+"""Where text may be cut: never inside a user-perceived character, preferably after a sentence."""
 
 import re
 import unicodedata

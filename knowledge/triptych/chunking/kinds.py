@@ -1,4 +1,4 @@
-"""Which chunker a document gets: by its kind, and under its outline."""
+"""Choosing the chunker of a document by its kind and its outline."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
@@ -13,18 +13,18 @@ from triptych.chunking.windows import DefaultChunker
 from triptych.records.metadata import Metadata, text_of
 
 _WORDLESS = 16
-"""What is shorter and has no letter or digit, such as a closing brace, is no chunk of its own."""
+"""Shorter text without letters or digits, such as a closing brace, is not a separate chunk."""
 _LEAD = 80
-"""A single line before the first part inside of a part, such as "class A:", joins it if shorter."""
+"""A shorter single line before the first inner part, such as "class A:", is joined to that part."""
 
 
 @attrs.frozen(kw_only=True)
 class OutlinedChunker:
-    """The chunks of ``base``, under a document's ``outline``, as `write_outline` writes it.
+    """Applies the chunker ``base`` to the parts of a document's ``outline`` (`write_outline`).
 
-    No chunk reaches over an end of a part (a definition, a key), and its heading path begins
-    with the parts around it. Where the outline knows the place of a chunk in the original, that
-    is its locator. Without an outline, or with that of another text, they are those of ``base``.
+    No chunk crosses the boundary of a part (a definition, a key), and its heading path starts with
+    the enclosing parts. Its locator is its position in the original file, if the outline has it.
+    Without an outline, or with the outline of another text, the chunks are those of ``base``.
     """
 
     base: Chunker
@@ -32,7 +32,7 @@ class OutlinedChunker:
 
     @property
     def signature(self) -> str:
-        """That of ``base``: the outline is part of a document's input, not of configuration."""
+        """The signature of ``base``: the outline is input, not configuration."""
         return self.base.signature
 
     def chunk(self, content: str) -> list[ChunkSpec]:
@@ -118,9 +118,9 @@ _MARKDOWN_ENDINGS = (".md", ".markdown", ".mdx")
 
 
 def kind_of(name: str, metadata: Metadata) -> str:
-    """Return a document's kind: `metadata["kind"]` if that is text, else by its name's ending.
+    """Return a document's kind: `metadata["kind"]` if it is text, else by the name's extension.
 
-    "markdown" for .md, .markdown and .mdx in any case, else "text".
+    "markdown" for .md, .markdown and .mdx in upper or lower case, else "text".
     """
     if metadata and (declared := text_of(metadata, "kind")):
         return declared
@@ -133,20 +133,20 @@ def _read_only(chunkers: Mapping[str, Chunker]) -> Mapping[str, Chunker]:
 
 @attrs.frozen(kw_only=True)
 class ChunkerSet:
-    """A chunker for each kind of document; kinds that are not named get `default`."""
+    """A chunker for each kind of document; other kinds use `default`."""
 
     by_kind: Mapping[str, Chunker] = attrs.field(converter=_read_only, factory=dict)
     default: Chunker = attrs.field(factory=DefaultChunker)
 
     @property
     def signature(self) -> str:
-        """One signature over all of the set: any chunker's change changes it."""
+        """The combined signature of all chunkers."""
         parts = [f"{kind!r}={chunker.signature}" for kind, chunker in self.by_kind.items()]
         return ";".join([*parts, f"*={self.default.signature}"])
 
     def for_document(self, name: str, metadata: Metadata, outline: str = "") -> Chunker:
-        """Return the chunker of the document's kind (`kind_of`), under the document's outline
-        where it has one (`triptych.chunking.outline`)."""
+        """Return the chunker of the document's kind (`kind_of`), with its outline, if any
+        (`triptych.chunking.outline`)."""
         chunker = self.by_kind.get(kind_of(name, metadata), self.default)
         if outline:
             if isinstance(chunker, MarkdownChunker):  # two pages in one chunk have no place
@@ -158,7 +158,7 @@ class ChunkerSet:
 def default_chunkers(
     config: ChunkConfig | None = None, markdown: MarkdownChunker | None = None
 ) -> ChunkerSet:
-    """Return the set that serves when none is given: Markdown by sections, else windows."""
+    """Return the default set: Markdown by sections, other text in windows."""
     return ChunkerSet(
         by_kind={MARKDOWN: markdown or MarkdownChunker()},
         default=DefaultChunker(config=config or ChunkConfig()),

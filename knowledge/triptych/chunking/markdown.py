@@ -1,4 +1,4 @@
-"""The Markdown chunker: sections, then blocks, then sentences or lines; edits stay local."""
+"""The Markdown chunker: by sections, then blocks, then sentences or lines."""
 
 import re
 import zlib
@@ -115,26 +115,25 @@ _COLONS = (":", "：")
 
 @attrs.frozen(kw_only=True)
 class MarkdownChunker:
-    """Chunks of at most `size` code points, of one section or of several small ones.
+    """Makes chunks of at most `size` code points from one section or several small sections.
 
-    A chunk begins with the heading of its section, where it is the section's first. A heading
-    without text of its own joins its first subsection. Sections under `size`/4 without
-    subsections join those of their kind beside them, where they have a parent or the document
-    fits one chunk; the heading path then ends in the titles of all, `One / Two`. Any other
-    section that fits is one chunk. One that does not is cut between its paragraphs, list items,
-    tables, code blocks and HTML blocks, each of which stays whole unless it alone is larger
-    than `size`: paragraphs are then cut between sentences, the others between lines, and what
-    is still too large at the limit.
-    Where a section is cut is decided by a hash of the text at the cut (`pack`), not by counting,
-    so that an edit changes the chunks around it and no others.
+    The first chunk of a section starts with its heading. A heading without text is joined to its
+    first subsection. Adjacent sections under `size`/4 without subsections are joined if they have
+    the same parent, or if the document fits one chunk; the heading path then ends in all titles,
+    `One / Two`. Any other section that fits is one chunk. A longer section is cut between
+    paragraphs, list items, tables, code blocks and HTML blocks. A block larger than `size` is cut
+    too: a paragraph between sentences, others between lines, and the rest at the limit. The cuts
+    depend on a hash of the text at the cut (`pack`), not on counting, so that an edit changes only
+    the chunks around it.
 
-    With `overlap`, each chunk but a section's first repeats up to that many code points of
-    the one before, from the start of a word on; without, every visible character of the
-    document is in exactly one chunk. Front matter is a section of its own, without a heading
-    path. A leading byte order mark is in no chunk.
+    With `overlap`, each chunk but a section's first repeats up to that many code points of the
+    previous chunk, from the start of a word. Without it every visible character of the document is
+    in exactly one chunk. Front matter is a separate section without a heading path. A leading byte
+    order mark is in no chunk.
 
-    ``joins=False`` leaves small sections apart. It is no part of the signature: it is for documents
-    with an outline, which is part of their input, and whose sections may lie on several pages.
+    ``joins=False`` does not join small sections. It is for documents with an outline, whose
+    sections may be on several pages; the signature does not include it, because the outline is
+    input.
     """
 
     size: int = 800

@@ -1,8 +1,7 @@
-"""What a parser knows of an extracted text: where each part stood in the file, and its structure.
+"""The outline of an extracted text: its structure, and the positions in the original file.
 
-It travels with the document (`triptych.records.SystemData`), so that every store keeps it and a
-rebuild needs no parser. It names the text it was made for: over any other text it says
-nothing.
+It is stored with the document (`triptych.records.SystemData`), so that a rebuild needs no parser.
+It names the text it was made for and is ignored for any other text.
 """
 
 from __future__ import annotations
@@ -56,23 +55,23 @@ class LineEnds:
 
 
 Outliner: TypeAlias = Callable[[str, str], str | None]
-"""From a document's name and text to its outline (`write_outline`), "" where there is nothing to
-say; None where the name is of no format that it knows. Deterministic, called from any thread, and
-never raises for what a text holds."""
+"""Returns the outline (`write_outline`) for a document's name and text: "" without structure, None
+for a name of an unknown format. It must be deterministic, may be called from any thread, and never
+raises for any text."""
 
 MAX_LOCATORS = 20_000
-"""Of more, every second one is left out until they fit; what is left then spans its neighbour."""
+"""The maximum number; of more, every second one is merged with its neighbour until they fit."""
 
 _VERSION = 1
 
 
 @attrs.frozen(kw_only=True, slots=True)
 class Locator:
-    """Where the text from ``start`` to ``end`` (code points) stands in the original.
+    """The position of the text from ``start`` to ``end`` (code points) in the original file.
 
-    ``unit`` is "page", "line", "cell", "slide", "row", …, ``number`` counts from 1, and
-    ``within`` names what holds it ("sheet Prices"). With ``counted`` each line end in the span
-    leads to the next number: then ``number`` is that of its first line.
+    ``unit`` is "page", "line", "cell", "slide", "row", …, ``number`` counts from 1, and ``within``
+    names the container ("sheet Prices"). With ``counted`` each line of the span has the next
+    number, and ``number`` is that of the first line.
     """
 
     start: int
@@ -91,16 +90,15 @@ class Locator:
 
     @property
     def label(self) -> str:
-        """The place in words, of a counted one the first: "page 3", "sheet Prices, row 17"."""
+        """The position in words, or its first one if counted: "page 3", "sheet Prices, row 17"."""
         return _label(self.within, self.unit, self.number, self.number)
 
 
 @attrs.frozen(kw_only=True, slots=True)
 class Part:
-    """A definition, key or section in the text: chunks do not reach over its ends.
+    """A definition, key or section in the text; chunks do not cross its boundaries.
 
-    ``depth`` is 0 for those that no other part holds; parts are listed outermost first, in the
-    order of the text.
+    ``depth`` is 0 for outermost parts; parts are listed outermost first, in the order of the text.
     """
 
     start: int
@@ -117,14 +115,14 @@ class Outline:
     parts: tuple[Part, ...] = ()
 
     def locate(self, content: str, start: int, end: int) -> str | None:
-        """The places that hold ``content[start:end]`` in words, None where none is known.
+        """Return the position of ``content[start:end]`` in words, None if unknown.
 
-        The first and the last of them: "page 3", "pages 3-4", "sheet A, row 9 to sheet B, row 2".
+        It names the first and the last: "page 3", "pages 3-4", "sheet A, row 9 to sheet B, row 2".
         """
         return self.locate_all(content, [(start, end)])[0]
 
     def locate_all(self, content: str, spans: Iterable[tuple[int, int]]) -> list[str | None]:
-        """`locate` for each of ``spans``; the text is read once, however many they are."""
+        """`locate` for each of ``spans``, reading the text only once."""
         lines = LineEnds(content)
         starts = [each.start for each in self.locators]
         ends = [each.end for each in self.locators]

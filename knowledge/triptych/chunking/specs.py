@@ -1,4 +1,4 @@
-"""What a chunker gives: chunks, their lines and bytes, and the text that is embedded."""
+"""The results of a chunker: chunks, their lines and bytes, and the text to embed."""
 
 import re
 from collections.abc import Sequence
@@ -17,8 +17,8 @@ MIN_SIZE = 16
 class ChunkConfig:
     """Sizes of the default chunker, in Unicode code points.
 
-    `size` is the most a chunk may hold; `overlap` is how much of a chunk the next one repeats.
-    Raises ValidationError unless `size >= 16` and `0 <= overlap < size`.
+    `size` is the maximum size of a chunk; `overlap` is the size of the part that the next chunk
+    repeats. Raises ValidationError unless `size >= 16` and `0 <= overlap < size`.
     """
 
     size: int = 512
@@ -43,15 +43,15 @@ def check_sizes(size: int, overlap: int) -> None:
 
 @attrs.frozen(kw_only=True)
 class ChunkSpec:
-    """One chunk as a chunker sees it, without the identity of its dataset and document.
+    """A chunk from a chunker, without its dataset and document.
 
-    Offsets are Unicode code points: `content[start:end]` is the chunk. `heading_path` holds the
-    titles of the sections around it, outermost first; of several sections in it, the last part
-    has the titles of all, `One / Two`. `window_start` and `window_end` are the wider span that
-    a window chunker gives its reader, None from every other chunker. `locator` leads back to a
-    page, cell or slide of the original, None for plain text.
+    Offsets are Unicode code points: `content[start:end]` is the chunk. `heading_path` has the
+    titles of its sections, outermost first; if it contains several sections, the last part has the
+    titles of all, `One / Two`. `window_start` and `window_end` are the wider span of a window
+    chunker, None from other chunkers. `locator` is the page, cell or slide in the original file,
+    None for plain text.
 
-    Raises ValidationError when the spans contradict each other.
+    Raises ValidationError if the spans are inconsistent.
     """
 
     index: int
@@ -83,14 +83,14 @@ class ChunkSpec:
 class Chunker(Protocol):
     """Turns a document's content into chunks.
 
-    Pure and deterministic: the same content gives the same chunks in every process, on every
-    platform. Chunks come in the order of their starts, `index` counts them from 0, and none is
-    blank. Content without a visible character gives an empty list.
+    Pure and deterministic: the same content gives the same chunks in every process and on every
+    platform. Chunks are sorted by start, `index` counts them from 0, and none is blank. Content
+    without a visible character gives an empty list.
     """
 
     @property
     def signature(self) -> str:
-        """Names kind, algorithm version and every option: equal signatures, equal chunks."""
+        """The kind, algorithm version and all options: equal signatures mean equal chunks."""
         ...
 
     def chunk(self, content: str) -> list[ChunkSpec]:
@@ -104,7 +104,7 @@ _LINE_END = re.compile(r"\r\n?|\n")
 def line_starts(content: str) -> list[int]:
     """Return where each line begins, in code points; lines end in \\n, \\r\\n or \\r.
 
-    There is always a first line, at 0; after a final line end comes an empty last line.
+    The first line is always at 0; a final line end is followed by an empty last line.
     """
     return [0, *(found.end() for found in _LINE_END.finditer(content))]
 
@@ -148,12 +148,11 @@ def byte_offsets(content: str, specs: Sequence[ChunkSpec]) -> list[int]:
 
 
 def embedding_text(title: str | None, heading_path: Sequence[str], chunk_content: str) -> str:
-    """Return what the embedder reads of a chunk: "title > heading > heading", then the chunk.
+    """Return the text of a chunk for the embedder: "title > heading > heading", then the chunk.
 
-    The title is left out where it is empty or is the outermost heading, or the first of several
-    that are one chunk; with neither title nor
-    headings the chunk stands alone. A pure function of its arguments: its digest decides whether
-    a chunk is embedded again.
+    The title is omitted if it is empty, or equals the outermost heading or the first title of
+    joined sections. Without title and headings it is only the chunk. This is a pure function; the
+    digest of its result decides whether a chunk is embedded again.
     """
     line = _lead(title, tuple(heading_path))
     return f"{line}\n{chunk_content}" if line else chunk_content

@@ -1,4 +1,4 @@
-"""Chunkers that cut windows: the default, those of a fixed size, and sentences in theirs."""
+"""Chunkers that cut windows: the default, a fixed-size and a sentence chunker."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -30,11 +30,11 @@ def chunk_text(content: str, config: ChunkConfig) -> list[ChunkSpec]:
     """Cut `content` into chunks of at most `config.size` code points.
 
     A chunk ends after the last blank line, else the last sentence, else the last line, else the
-    last word that ends in the last quarter of its window, else at the limit; a user-perceived
-    character or CRLF is not split. The next window starts `config.overlap` code points before
-    that cut (a little earlier where that would part a character). Chunks are trimmed of
-    whitespace, so a chunk may be shorter than its window and an overlap shorter than asked; every
-    visible character is in a chunk. A leading byte order mark is in none.
+    last word that ends in the last quarter of its window, else at the limit. A user-perceived
+    character or CRLF is not split. The next window starts `config.overlap` code points before the
+    cut (or slightly earlier, to avoid splitting a character). Whitespace at the ends is trimmed, so
+    that chunks and overlaps may be shorter; every visible character is in a chunk. A leading byte
+    order mark is in none.
     """
     size, overlap = config.size, config.overlap
 
@@ -77,7 +77,7 @@ def _chunks(
 
 @attrs.frozen(kw_only=True)
 class DefaultChunker:
-    """Windows of `config.size` code points with overlap, for any text: see `chunk_text`."""
+    """Cuts any text into windows of `config.size` code points with overlap: see `chunk_text`."""
 
     config: ChunkConfig = attrs.field(factory=ChunkConfig)
 
@@ -96,17 +96,17 @@ _LAST_SPACE = re.compile(r".*\s", re.DOTALL)
 
 @attrs.frozen(kw_only=True)
 class FixedWindowChunker:
-    """Chunks of `size` code points, each repeating the last `overlap` of the one before.
+    """Makes chunks of `size` code points, each repeating the last `overlap` of the previous one.
 
-    A window is cut at its limit, and moved left only where that would part a user-perceived
-    character or CRLF; a character longer than a window, or than 64 code points, is split. With
-    `whole_words` a window ends after its last white space, and an overlap begins at the first
-    word that fits in it; a word that leaves no room for the overlap, and text without spaces, is
-    cut at the limit. Chunks are trimmed of white space, so that one may be shorter than its
-    window; every visible character is in a chunk. A leading byte order mark is in none.
+    A window is cut at its limit, or earlier to avoid splitting a user-perceived character or CRLF;
+    a character longer than a window, or than 64 code points, is split. With `whole_words` a window
+    ends after its last white space, and an overlap starts at the first word that fits in it; a word
+    that leaves no room for the overlap, and text without spaces, is cut at the limit. White space
+    at the ends is trimmed, so that a chunk may be shorter than its window; every visible character
+    is in a chunk. A leading byte order mark is in none.
 
-    Sentences, paragraphs and headings play no role. For text that has them the other chunkers
-    find better places; this one is for logs, transcripts, OCR and comparisons.
+    It ignores sentences, paragraphs and headings. Use it for logs, transcripts, OCR and
+    comparisons; the other chunkers make better cuts in structured text.
 
     Raises ValidationError unless `size >= 16` and `0 <= overlap < size`.
     """
@@ -154,20 +154,20 @@ Span = tuple[int, int]
 
 @attrs.frozen(kw_only=True)
 class SentenceWindowChunker:
-    """Chunks of `sentences_per_chunk` sentences, shown with `window` more on both sides.
+    """Makes chunks of `sentences_per_chunk` sentences, shown with `window` more on both sides.
 
-    What is embedded and matched is the sentence; `Hit.window` holds the sentences around it, so
-    that the search is precise and the reader has the context. Source: "sentence window
-    retrieval" of LlamaIndex's SentenceWindowNodeParser, whose defaults (1, 3) are ours.
+    Only the sentence is embedded and matched; `Hit.window` has the sentences around it, so that the
+    search is precise and the reader has context. Source: "sentence window retrieval" of
+    LlamaIndex's SentenceWindowNodeParser, with the same defaults (1, 3).
 
-    Sentences are those of `triptych.text.sentences`: abbreviations end none, Chinese and Japanese
-    full stops need no space after them. A blank line always ends one, a single line end never
-    does. A piece without a letter, such as the number of a list item, joins its neighbour. A
-    sentence of more than `size` code points is cut, so that no chunk is longer.
+    Sentences are as in `triptych.text.sentences`: abbreviations do not end a sentence, Chinese and
+    Japanese full stops need no following space. A blank line always ends a sentence, a single line
+    end never does. A piece without letters, such as the number of a list item, is joined to its
+    neighbour. A sentence longer than `size` code points is cut.
 
-    With `markdown`, sections are kept apart: each chunk has its `heading_path`, a section's first
-    chunk begins with the heading, no window reaches over one, and code, tables and front matter
-    are each one piece. Without it a window may reach over any part of the document.
+    With `markdown`, windows do not cross sections: each chunk has its `heading_path`, a section's
+    first chunk starts with the heading, and code, tables and front matter are one piece each.
+    Without it a window may cross any part of the document.
 
     Every visible character is in exactly one chunk. A leading byte order mark is in none.
 

@@ -1,4 +1,4 @@
-"""A store, and what only some stores can do: a contract for each capability, and their record."""
+"""The contracts of a store and of its optional capabilities."""
 
 from __future__ import annotations
 
@@ -41,67 +41,67 @@ if TYPE_CHECKING:
 class VersionReader(Protocol):
     """Capability: a `DocumentRepo` that keeps the last versions of each document.
 
-    `put` and `load` keep the version that they replace, in the same atomic write; what replaces
-    nothing keeps nothing. Of each document the newest so many old versions are kept, beside the
-    current one: how many is an option of the backend when it is opened; it cuts the rest at the
-    document's next change. `DocumentRepo.delete` takes a document's versions with it and
-    `DocumentRepo.delete_dataset` those of all: a document that is made again begins without any.
+    `put` and `load` keep the version that they replace, in the same atomic write. How many old
+    versions of a document are kept is an option of the backend; the oldest are removed at the
+    document's next change. `DocumentRepo.delete` and `DocumentRepo.delete_dataset` delete the old
+    versions too: a document that is stored again starts without any.
     """
 
     def versions(self, dataset_id: str, name: str) -> Sequence[DocumentInfo]:
-        """The current version and, after it, the kept ones, newest first: as one read.
+        """Return the current version, then the kept ones, newest first, in one snapshot.
 
-        Each is what `DocumentRepo.get_info` returned when it was current. Empty where there is no
+        Each equals what `DocumentRepo.get_info` returned while it was current. Empty without a
         document.
         """
         ...
 
     def get_version(self, dataset_id: str, name: str, version: int) -> SourceDocument | None:
-        """The document as it was, or is, at ``version``; None if that is not kept."""
+        """Return the document at ``version``, old or current; None if it is not kept."""
         ...
 
     def deleted_version(self, dataset_id: str) -> int | None:
-        """The greatest version that was ever deleted in the dataset, 0 if none ever was.
+        """Return the greatest version of all deleted documents of the dataset, 0 without any.
 
-        The first version of a document is at most one above it. None where it is not shown.
+        The first version of a new document is at most one above it. None if it is hidden from the
+        caller.
         """
         ...
 
 
 class DocLevelSearcher(Protocol):
-    """Capability: searches of whole documents, and in how many chunks a term is."""
+    """Capability: searches of whole documents, and term statistics."""
 
     def search_docs(self, query: ChunkQuery) -> Sequence[Candidate]:
-        """The best ``top_k`` documents by their full text; the rules of `ChunkRepo.search`.
+        """Return the best ``top_k`` documents by their full text, by the rules of
+        `ChunkRepo.search`.
 
-        ``index`` is `NO_CHUNK`. Documents count whether they have a chunk set or not. A
-        document passes a filter's ``headings`` by those of any of its chunks, and ``fresh`` if
-        it has a chunk set that passes.
+        ``index`` is `NO_CHUNK`. Documents without a chunk set are found too. A document passes a
+        filter's ``headings`` if any of its chunks does, and ``fresh`` if its chunk set does.
         """
         ...
 
     def search_docs_by_vector(self, query: ChunkQuery) -> Sequence[Candidate]:
-        """The best ``top_k`` documents by the nearest of all their chunks; keys as `search_docs`
-        has them."""
+        """Return the best ``top_k`` documents by their nearest chunk, with keys as in
+        `search_docs`."""
         ...
 
     def fetch_docs(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
-        """What document keys stand for, in one snapshot.
+        """Read the documents of the keys in one snapshot.
 
-        ``opening`` is the first `OPENING` code points of the content, ``sig`` the chunk set's,
-        or ``DerivedSig()`` where there is none. Keys whose document has other content now, or is
-        deleted, are left out.
+        ``opening`` is the first `OPENING` code points of the content, ``sig`` the chunk set's
+        signature, or ``DerivedSig()`` without a set. Keys of documents that were changed or deleted
+        are left out.
         """
         ...
 
     def corpus_stats(
         self, dataset_ids: Sequence[str], terms: Sequence[str], *, within: FilterTree | None = None
     ) -> CorpusStats:
-        """What BM25 is made of: all chunks of these datasets, and those that hold each term.
+        """Return the statistics for BM25: of all chunks of these datasets, and of each term.
 
-        ``terms`` are the analyzer's; a term that no chunk holds has no entry. ``within`` is that of
-        a `Filter`: only chunks of documents that pass it count. A term of a label is half a term of
-        the length, which is rounded down.
+        ``terms`` are terms of the analyzer; a term that no chunk contains has no entry. ``within``
+        is as in `Filter`: only chunks of documents that pass it count. In a chunk's length a term
+        of its label counts as half a term; the length is rounded down.
         """
         ...
 
@@ -112,226 +112,220 @@ class DocLevelSearcher(Protocol):
 
 
 class SettingsStore(Protocol):
-    """Capability: a store that keeps small texts under keys, such as its remembered folders.
+    """Capability: a key-value store of short texts, such as the remembered folders.
 
-    They are the store's, not a dataset's: deleting datasets leaves them. Keys and values are
+    The values belong to the store: deleting datasets does not delete them. Keys and values are
     valid Unicode without NUL; a key has at most 1,000 code points.
     """
 
     def get_setting(self, key: str) -> str | None:
-        """The value, None when there is none."""
+        """Return the value, None if there is none."""
         ...
 
     def set_setting(self, key: str, value: str | None, *, expected: str | None) -> bool:
-        """Set the value (None: remove it) if it still is ``expected``; whether it was.
+        """Set the value (None: remove it) if it is ``expected``; return whether it was.
 
-        ``expected`` None means that there is no value yet. Of several writers that expect the
-        same, one succeeds.
+        ``expected`` None means that there is no value. If several writers expect the same value,
+        exactly one succeeds.
         """
         ...
 
     def list_settings(self, prefix: str = "") -> Mapping[str, str]:
-        """Every value whose key starts with ``prefix``, ordered by key: as one read."""
+        """Return all values whose key starts with ``prefix``, sorted by key, in one snapshot."""
         ...
 
 
 class AnswerCache(Protocol):
-    """Capability: a store that keeps answers of searches until a write may change them.
+    """Capability: a store that caches results of searches until a write may change them.
 
-    Each dataset has a revision, which no two of its states share. The write that changes what a
-    search of the dataset may return gives it another one and drops the answers that depend on it,
-    both atomically with the write: documents, metadata, moments of expiry, chunk sets and their
-    versions, vectors, layers, the configuration, deletes. What costs nothing changes nothing: a
-    put of what is stored, a swap that is refused. A write that concerns no search, such as a
-    setting, may change revisions too.
+    Each dataset has a revision, unique for each of its states. A write that may change the results
+    of searches changes the dataset's revision and drops the answers that depend on it, atomically:
+    writes of documents, metadata, expiry, chunk sets and their versions, vectors, layers and the
+    configuration, and deletes. A write without effect, such as a put of identical content or a
+    refused swap, does not. An unrelated write, such as a setting, may change revisions too.
     """
 
     def revisions(self, dataset_ids: Collection[str]) -> Mapping[str, str]:
-        """The revisions of those of ``dataset_ids`` that exist, in one snapshot."""
+        """Return the revisions of the existing datasets of ``dataset_ids``, in one snapshot."""
         ...
 
     def cached_questions(self, request: str) -> Sequence[CachedQuestion]:
-        """The questions whose answers are kept for ``request``, the newest first."""
+        """Return the questions with a cached answer for ``request``, newest first."""
         ...
 
     def cached_answer(self, key: int) -> CachedAnswer | None:
-        """The answer of this key, None if it is kept no longer. Keys are never used twice."""
+        """Return the answer of this key, None if it was dropped. Keys are never reused."""
         ...
 
     def keep_answer(self, answer: CachedAnswer, *, most: int) -> bool:
-        """Keep ``answer`` if its revisions are those of now; whether they are.
+        """Store ``answer`` if its revisions are current, atomically; return whether they are.
 
-        Atomic. The oldest answers beyond the newest ``most`` are dropped. It need not survive a
-        power cut, where no earlier write is lost without it.
+        Only the newest ``most`` answers are kept. The write need not survive a power failure,
+        provided that no earlier write is lost with it.
         """
         ...
 
     def drop_answers(self, *, before: datetime) -> int:
-        """Drop the answers made before a moment; how many there were."""
+        """Drop the answers made before ``before``; return their number."""
         ...
 
     def count_lookups(self, *, hits: int, misses: int) -> None:
-        """Add to the numbers of searches that found an answer, and of those that found none."""
+        """Add to the counts of searches that hit and that missed the cache."""
         ...
 
     def cache_stats(self) -> CacheStats:
-        """How many answers are kept, and all that was counted."""
+        """Return the number of cached answers and the counts of lookups."""
         ...
 
 
 class ChangeReader(Protocol):
-    """Capability: a store with a log of what became of its documents, which others follow.
+    """Capability: a store with a log of the changes of its documents.
 
-    The write that adds, changes or deletes a document logs it under a number, greater than all
-    before it in the order of commits, atomically with the write. A store over several servers has
-    such a log on each, and the order is that of each dataset. A change of metadata or expiry
-    is a change; a put of what is stored is none. The log keeps the last change of each document,
-    and of deleted ones at least the last 10,000. `Store.scrub` leaves no name of a deleted
-    document in it. What existed before a store had a log counts as there at its beginning.
-    `triptych.contracts.change_pages.read_page` makes the pages.
+    A write that adds, changes or deletes a document atomically logs the change under a number that
+    increases in commit order. A store over several servers has a log on each, and the order holds
+    within each dataset. A change of metadata or expiry is logged; a put of identical content is
+    not. The log keeps the last change of each document, and at least the last 10,000 deletions.
+    `Store.scrub` removes the names of deleted documents from it. Documents older than the log count
+    as present at its beginning. `triptych.contracts.change_pages.read_page` makes the pages.
     """
 
     def change_head(self) -> str:
-        """Where the log ends: text that differs after each change of a document. Cheap."""
+        """Return a text for the end of the log; each change of a document changes it. Cheap."""
         ...
 
     def read_changes(
         self, since: ChangeCursor | None, *, dataset_id: str | None, limit: int
     ) -> ChangePage:
-        """The first ``limit`` changes after ``since``, of a dataset or (None) of all; one read.
+        """Return the first ``limit`` changes after ``since``, of one dataset or (None) of all.
 
-        None, or a cursor that the store cannot go on from, begins at the beginning: with every
-        document that is there, as added. With a cursor the page then is a reset. That is so for a
-        cursor of another store or of a state that a restored backup does not have, and where
-        deletions after it are not in the log any more. A ``limit`` of 0 asks for ``reset`` only.
+        The page is read in one snapshot. ``since`` None starts with every document, as added. So
+        does a cursor that the store cannot continue from, and the page is then a reset: the cursor
+        is of another store or of a state that a restored backup lacks, or later deletions are no
+        longer in the log. With a ``limit`` of 0 only ``reset`` is determined.
         """
         ...
 
 
 class LayerJournal(Protocol):
-    """Capability: a `LayerRepo` that remembers what making layers cost, what could not be made, and
-    what was made half-way.
+    """Capability: a `LayerRepo` that records the costs of generating layers, the layers that could
+    not be generated, and intermediate results.
 
-    Names are those of layers: of a document, a folder ("name/"), the dataset (""). What stands
-    under a name goes with `LayerRepo.delete_by_doc`, with the document and with
-    `DocumentRepo.delete_orphans`, all of a dataset but its usage with
-    `LayerRepo.delete_by_dataset`, and everything with the dataset.
+    Names are those of layers: of a document, a folder ("name/") or the dataset (""). The entries of
+    a name are deleted with `LayerRepo.delete_by_doc`, with the document and with
+    `DocumentRepo.delete_orphans`; `LayerRepo.delete_by_dataset` deletes all entries of a dataset
+    except its usage; deleting the dataset deletes everything.
     """
 
     def quarantine(self, quarantined: QuarantinedLayer) -> None:
-        """Remember it in place of what was quarantined for this name and kind."""
+        """Record a failed layer, replacing an entry for this name and kind."""
         ...
 
     def release_quarantined(self, dataset_id: str, doc_name: str, layer: Layer) -> None:
-        """Forget what was quarantined. Idempotent."""
+        """Remove the entry of a failed layer. Idempotent."""
         ...
 
     def quarantined(self, dataset_id: str) -> Sequence[QuarantinedLayer]:
-        """All that is quarantined, by name and kind."""
+        """Return all failed layers, sorted by name and kind."""
         ...
 
     def record_usage(self, dataset_id: str, usage: ModelUsage) -> None:
-        """Add ``usage`` to what the model cost so far."""
+        """Add ``usage`` to the total of its model."""
         ...
 
     def usage(self, dataset_id: str) -> Sequence[ModelUsage]:
-        """What each model cost in this dataset, ordered by model."""
+        """Return the total usage of each model in this dataset, sorted by model."""
         ...
 
     def put_checkpoint(self, dataset_id: str, doc_name: str, key: str, content: str) -> None:
-        """Keep an intermediate result under a name, in place of one of the same key."""
+        """Store an intermediate result under a name, replacing one with the same key."""
         ...
 
     def checkpoints(self, dataset_id: str, doc_name: str) -> Mapping[str, str]:
-        """The intermediate results under this name, by key."""
+        """Return the intermediate results under this name, by key."""
         ...
 
     def prune_checkpoints(self, dataset_id: str, doc_name: str, keys: Collection[str]) -> None:
-        """Forget the intermediate results under this name, but for those of ``keys``."""
+        """Delete the intermediate results under this name, except those of ``keys``."""
         ...
 
 
 class Diagnostics(Protocol):
-    """Capability: a store that can check what only it sees of itself, and repair it.
+    """Capability: a store that can check and repair its internals.
 
-    What any store can be asked through its three repositories the Service checks by itself.
+    The Service itself checks what is visible through the three repositories.
     """
 
     def check_health(self) -> Sequence[HealthCheck]:
-        """What is wrong with the store, its index included. Quick, whatever the size; repairs
-        nothing, and writes nothing."""
+        """Check the store and its index. Fast at any size; writes nothing."""
         ...
 
     def check_integrity(self, dataset_ids: Collection[str]) -> Iterator[Finding]:
-        """What is wrong in these datasets, and in the store as a whole. Writes nothing.
+        """Yield what is wrong in these datasets and in the store as a whole. Writes nothing.
 
-        ``dataset_ids`` are all there are, or those that were asked for. Reads all there is, in
-        bounded memory. At most one finding a check and place, with a count; those that `repair`
-        repairs have a ``repair``. Any number of writers may be at work meanwhile.
+        Reads all data of ``dataset_ids`` in bounded memory, possibly while others write. There is
+        at most one finding for each check and place, with a count. Findings that `repair` can fix
+        have a ``repair``.
         """
         ...
 
     def repair(self, checks: Collection[str], dataset_ids: Collection[str]) -> Sequence[str]:
-        """Repair what the ``checks`` of these names find now; what was done, in words.
+        """Repair what the named ``checks`` find now; return descriptions of what was done.
 
-        From the truth only: derived data is dropped, and the Service makes it again; no source
-        document is removed or altered. Names of other checks are skipped.
+        Damaged derived data is dropped, and the Service derives it again; no source document is
+        deleted or changed. Names of other checks are skipped.
         """
         ...
 
 
 class CopyableStore(Protocol):
-    """Capability: a store that can be read as it is at one moment, and takes over what another
-    store holds, as it is there."""
+    """Capability: a store that can be read at a snapshot and can import exact copies."""
 
     def snapshot(self) -> AbstractContextManager[Store]:
-        """The store as it is now, until the context ends; whatever is committed, it shows nothing
-        of it.
+        """Return a read-only snapshot of the store, valid until the context ends.
 
-        It is read: documents and versions, chunk sets and layers with their vectors, the journal,
-        settings, and the log of changes where the store has one. It is not written, which raises
-        `StoreError`, and searches need not work. An old version that is cut meanwhile may be
-        missing.
+        Documents and versions, chunk sets and layers with their vectors, the journal, settings and
+        the change log (if any) can be read. Writes raise `StoreError`, and searches need not work.
+        An old version that is removed meanwhile may be missing.
         """
         ...
 
     def load_states(
         self, dataset_id: str, states: Sequence[NameState], *, replace: bool = False
     ) -> None:
-        """Store ``states`` exactly as they are; an atomic write for each, at least.
+        """Store ``states`` exactly, each in at least one atomic write.
 
-        Under the name of each the dataset then has the document at the last of its ``versions``,
-        those before it as kept ones, as many as the store keeps; the chunk set, each vector in the
-        space that its chunk's ``sig`` names; the layers; and no other set and no other layer. That
-        is done whatever the dataset's configuration is, whatever they were made from, and whether
-        versions were used by what is deleted. A version of ``versions`` that the document has or
-        had stays as it is, and one older than all of them goes. The first document makes the
-        dataset. Sparse vectors and the journal are given by `VectorRepo` and `LayerJournal`.
+        The name of each state then has the last of its ``versions`` as the document and the others
+        as old versions (as many as the store keeps); its chunk set, with each vector in the space
+        that the chunk's ``sig`` names; and its layers. Other chunk sets and layers of the name are
+        removed. Neither the dataset's configuration, nor signatures, nor used version numbers are
+        checked. Versions that the document already has or had are kept unchanged; versions older
+        than all ``versions`` are removed. The first document creates the dataset. Sparse vectors
+        and the journal are stored with `VectorRepo` and `LayerJournal`.
 
-        With ``replace``, a document that is none of the ``versions`` is removed as by
-        `DocumentRepo.delete`, in the same write: no reader finds the name without a document.
+        With ``replace``, a stored document that is not among the ``versions`` is deleted as by
+        `DocumentRepo.delete` in the same write, so that readers always find a document.
 
         Raises:
-            ConflictError: the name has a document that is none of the ``versions``, and
-                ``replace`` is False. This state, and those after it, were not stored.
+            ConflictError: the stored document is not among the ``versions``, and ``replace`` is
+                False. This state and later ones were not stored.
             ModelMismatchError: as in `ChunkRepo.replace`; nothing of this state was stored.
         """
         ...
 
     def use_up_versions(self, dataset_id: str, version: int) -> None:
-        """Let no document that is made in the dataset from now on have ``version`` or one below it.
+        """Give new documents of the dataset only versions above ``version`` from now on.
 
-        The dataset need not exist, and is not made by it.
+        The dataset need not exist, and is not created.
         """
         ...
 
 
 @attrs.frozen(kw_only=True)
 class Capabilities:
-    """What a store says that it can do beside the contract of `Store`; None for what it lacks.
+    """The optional capabilities of a store; None for those it lacks.
 
-    Each is a part of the store, or the store itself. A store that shows part of another evolves
-    the other's record.
+    Each is the store itself or a part of it. A store that restricts another one should derive its
+    record from the other's with ``attrs.evolve``.
     """
 
     document_search: DocLevelSearcher | None = None
@@ -348,11 +342,11 @@ class Capabilities:
 
 
 class Store(Protocol):
-    """The three repositories of one place, closed together."""
+    """Three repositories over the same data, closed together."""
 
     @property
     def documents(self) -> DocumentRepo:
-        """The source documents: the truth."""
+        """The source documents."""
         ...
 
     @property
@@ -367,34 +361,34 @@ class Store(Protocol):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What this store can do beside: ``Capabilities()`` where there is nothing."""
+        """The optional capabilities; ``Capabilities()`` if it has none."""
         ...
 
     def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> DatasetStats | None:
-        """The dataset's counts, None if it does not exist.
+        """Return the dataset's counts, None if it does not exist.
 
-        Sets of other signatures than these count as stale (an empty ``embed_sig``: any will do),
-        but not those that only wait for vectors. ``pending`` are those of `VectorRepo.waiting`, and
-        ``pending_chunks`` their chunks without a vector in ``embed_sig``. ``spaces`` are those of
-        all vectors, in order of the signature.
+        Chunk sets with other signatures than these are stale (an empty ``embed_sig`` matches any),
+        except sets that only lack vectors. ``pending`` counts the names of `VectorRepo.waiting`,
+        ``pending_chunks`` their chunks without a vector in ``embed_sig``. ``spaces`` lists the
+        spaces of all vectors, sorted by signature.
         """
         ...
 
     def scrub(self) -> ScrubReport | None:
-        """Make what was deleted unrecoverable from the store's own files, as far as it can: free
-        pages, logs, index files. May take long; idempotent."""
+        """Erase deleted data from the store's files as far as possible: free pages, logs, index
+        files. May take long; idempotent."""
         ...
 
     def close(self) -> None:
-        """Release everything. Idempotent; any later call raises `StoreError`."""
+        """Release all resources. Idempotent; any later call raises `StoreError`."""
         ...
 
 
 class WorkLeases(Protocol):
-    """Capability: which worker has which piece of work, among all that have the store open.
+    """Capability: leases, which assign work to one of the workers that have the store open.
 
-    A worker that ends without a release has its names until their time has passed. Every store
-    with a `SettingsStore` can have this: ``leases=SettingsLeases(self)``, of `triptych.leases`.
+    The leases of a worker that ends without releasing them expire. Every store with a
+    `SettingsStore` can offer this: ``leases=SettingsLeases(self)``, from `triptych.leases`.
     """
 
     def hold_leases(
@@ -406,22 +400,21 @@ class WorkLeases(Protocol):
         seconds: float,
         limit: int | None = None,
     ) -> Sequence[str]:
-        """Let ``holder`` have those of ``names`` that nobody else has, and release all others.
+        """Lease to ``holder`` the ``names`` that no other holder has; release all its others.
 
-        They are the holder's for ``seconds`` from now, at most the first ``limit`` of them; returns
-        them in the order of ``names``. So the same names again renew them, and none release all.
-        The names of two queues have nothing to do with each other. Atomic: of several holders that
-        ask at once each name goes to one. A name whose time has passed is nobody's. The leases need
-        not survive a crash of the machine.
+        At most the first ``limit`` are leased, for ``seconds`` from now; return them in the order
+        of ``names``. Calling again with the same names renews them; without names it releases all.
+        The names of each queue are separate. Atomic: each name has at most one holder. An expired
+        lease has no holder. Leases need not survive a crash of the machine.
         """
         ...
 
     def listen_for_changes(self) -> AbstractContextManager[Callable[[float], bool]] | None:
-        """Within the context, a function that waits for a write of another process or thread.
+        """Return a context with a function that waits for a write of another process or thread.
 
-        It waits up to so many seconds for one that was committed after the context began, or after
-        the last wait returned; whether there was one. It may report a write that changed no
-        document. Where the store cannot be reached it raises `StoreError`. None where the store
-        does not report writes, and has to be looked at.
+        It waits the given number of seconds for a write committed since the context began or since
+        its last call returned, and returns whether there was one. It may report a write that
+        changed no document. It raises `StoreError` if the store cannot be reached. The context has
+        None instead if the store does not report writes and must be polled.
         """
         ...

@@ -1,8 +1,8 @@
-"""Pages of changes, made of what a store's log has: the rules that `ChangeReader` asks for.
+"""Building pages of changes from a store's log, by the rules of `ChangeReader`.
 
-A run of pages covers what was committed after ``base``, up to ``until``, which was the end of the
-log when the run began. Whatever is committed meanwhile is of the next run. So a page says of a
-document what became of it between two moments, and both are the same for all pages of the run.
+A run of pages covers the changes committed after ``base`` and up to ``until``, the end of the log
+when the run began. Later changes belong to the next run. So all pages of a run describe the
+difference between the same two states.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from triptych.records import (
 
 
 class LogHead(NamedTuple):
-    """The end of the log: the greatest number that was committed, and the mark of it."""
+    """The end of the log: the greatest committed number and its mark."""
 
     number: int
     mark: str
 
 
 class ChangeRow(NamedTuple):
-    """A change: its number, its document, and what became of it since the run's base."""
+    """A change: its number, its document, and how the document changed since the run's base."""
 
     number: int
     dataset_id: str
@@ -44,9 +44,9 @@ class ChangeRow(NamedTuple):
 
 
 class ChangeLogReader(Protocol):
-    """One state of a log of changes, of one dataset or of all. Every method answers of it.
+    """A snapshot of the change log, of one dataset or of all.
 
-    A document that is deleted and put again is another one to the log.
+    A document that is deleted and stored again is a new one for the log.
     """
 
     def head(self) -> LogHead:
@@ -54,30 +54,32 @@ class ChangeLogReader(Protocol):
         ...
 
     def mark(self, number: int) -> str:
-        """The mark of a position, random, so that a mark and its number name one history.
+        """Return the random mark of a position; mark and number identify one history.
 
-        Copies of a log that were written to apart have different marks from there on.
+        Copies of a log that are written separately have different marks from then on.
         """
         ...
 
     def forgotten(self) -> int:
-        """The greatest number of a deletion that is not in the log any more, 0 for none."""
+        """Return the greatest number of a deletion that the log has dropped, 0 for none."""
         ...
 
     def rows(self, *, after: int, base: int, until: int, limit: int) -> Sequence[ChangeRow]:
-        """The first ``limit`` changes with a number above ``after``, up to ``until``, by number.
+        """Return the first ``limit`` changes with numbers above ``after`` up to ``until``, in
+        order.
 
-        A document that is there now has its last change; it was added, unless one of this name was
-        there at ``base``. A deletion counts if it is the last of its name up to ``until``, one was
-        there at ``base``, and none was at ``until``.
+        An existing document has its last change; it is "added" if no document of this name existed
+        at ``base``. A deletion is included if it is the last of its name up to ``until``, and a
+        document of this name existed at ``base`` but not at ``until``.
         """
         ...
 
 
 def read_page(log: ChangeLogReader, since: ChangeCursor | None, limit: int) -> ChangePage:
-    """The page of at most ``limit`` changes after ``since``; see `ChangeReader.read_changes`.
+    """Return the page of at most ``limit`` changes after ``since``; see
+    `ChangeReader.read_changes`.
 
-    With a ``limit`` of 0 it only says, by ``reset``, whether the store can go on from ``since``.
+    With a ``limit`` of 0 it only tells by ``reset`` whether the store can continue from ``since``.
     """
     head = log.head()
     reset = since is not None and not _continues(log, head, since)
@@ -110,7 +112,7 @@ def read_page(log: ChangeLogReader, since: ChangeCursor | None, limit: int) -> C
 
 
 def _continues(log: ChangeLogReader, head: LogHead, since: ChangeCursor) -> bool:
-    """Whether the log holds what ``since`` was read from, and every deletion after its base."""
+    """Return whether ``since`` is of this log, and all deletions after its base are in it."""
     if since.marked > head.number or log.mark(since.marked) != since.mark:
         return False
     base = since.number if since.base is None else since.base
@@ -132,21 +134,21 @@ LIMIT = 10_000
 def read_changes(
     reader: ChangeReader | None, since: str | None, dataset_id: str | None, limit: int
 ) -> ChangePage:
-    """What `Service.changes` returns."""
+    """Return the result of `Service.changes`."""
     cursor = None if since is None else ChangeCursor.parse(since)
     if dataset_id is not None:
         check_identifier(dataset_id, "dataset_id")
     if check_whole(limit, "limit", least=1) > LIMIT:
         raise ValidationError(f"limit is at most {LIMIT:,}, not {limit!r:.60}: read page by page")
     if reader is None:
-        raise NotAvailableError("this store has no log of its changes")
+        raise NotAvailableError("this store has no change log")
     if cursor is not None and max(cursor.number, cursor.until or 0) > sys.maxsize:
-        raise ValidationError(f"{since!r} is no cursor of changes: its number is too great")
+        raise ValidationError(f"{since!r} is not a cursor of changes: its number is too large")
     return reader.read_changes(cursor, dataset_id=dataset_id, limit=limit)
 
 
 def check_poll(poll: object, name: str = "poll") -> float:
-    """Return ``poll``, if it is a number of seconds above 0; the error calls it ``name``.
+    """Check that ``poll`` is a number of seconds above 0; return it. Errors call it ``name``.
 
     Raises:
         ValidationError: it is not.
@@ -155,7 +157,7 @@ def check_poll(poll: object, name: str = "poll") -> float:
 
 
 def next_wait(poll: float) -> float:
-    """Seconds to the next look: ``poll``, or what the deadline around the loop leaves.
+    """Return the seconds until the next check: ``poll``, or less if the deadline is nearer.
 
     Raises:
         CancelledError: the deadline passed.
@@ -171,9 +173,9 @@ def follow_changes(
     since: str | None,
     poll: float,
 ) -> Iterator[ChangePage]:
-    """Yield each page that says something; look for another every ``poll`` seconds.
+    """Yield each page with changes or a reset; check for another every ``poll`` seconds.
 
-    A page is read only where ``head`` has changed since the last one was.
+    A page is read only if ``head`` has changed since the last one.
     """
     while True:
         # Read first: what is committed in between is seen the next time.

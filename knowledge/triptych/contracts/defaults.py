@@ -1,7 +1,6 @@
-"""What every store is helped by: defaults for repositories and stores.
+"""Base classes for repositories and stores, with defaults for the optional methods.
 
-The base classes implement the methods of the contracts that only make an answer faster, with the
-help of the others. Inherit from them, and replace a default where your store can do better.
+The defaults use the required methods. Override a default if your store has a faster way.
 """
 
 from __future__ import annotations
@@ -37,19 +36,19 @@ V = TypeVar("V")
 
 
 class DocumentRepoBase:
-    """`DocumentRepo.put_many` and `DocumentRepo.delete_many`, one document at a time,
-    `DocumentRepo.count` and `DocumentRepo.with_expired`."""
+    """Defaults for `DocumentRepo.put_many`, `DocumentRepo.delete_many`, `DocumentRepo.count` and
+    `DocumentRepo.with_expired`."""
 
     def put_many(
         self: DocumentRepo, dataset_id: str, documents: Sequence[NewDocument]
     ) -> Sequence[PutOutcome]:
-        """See `DocumentRepo.put_many`. Each document is a write of its own."""
+        """See `DocumentRepo.put_many`. Each document is a separate write."""
         return [_put(self, dataset_id, document) for document in documents]
 
     def delete_many(
         self: DocumentRepo, dataset_id: str, versions: Mapping[str, int]
     ) -> Sequence[str]:
-        """See `DocumentRepo.delete_many`. Each document is a write of its own."""
+        """See `DocumentRepo.delete_many`. Each document is a separate write."""
         deleted = []
         for name in sorted(versions):
             with suppress(ConflictError):  # it is of another version, or gone
@@ -58,7 +57,7 @@ class DocumentRepoBase:
         return deleted
 
     def count(self: DocumentRepo, dataset_id: str, *, where: FilterTree | None = None) -> int:
-        """See `DocumentRepo.count`. Lists them."""
+        """See `DocumentRepo.count`. Lists the documents."""
         return len(self.list(dataset_id, where=where))
 
     def with_expired(
@@ -81,13 +80,13 @@ def _put(documents: DocumentRepo, dataset_id: str, document: NewDocument) -> Put
 
 
 class ChunkRepoBase:
-    """The methods of `ChunkRepo` for many, and those for vectors, by those for one set."""
+    """Defaults for the bulk and vector methods of `ChunkRepo`, which handle one set at a time."""
 
     in_process: bool = False
     """See `ChunkRepo.in_process`."""
 
     def configs(self: ChunkRepo, dataset_ids: Sequence[str]) -> Mapping[str, DatasetConfig]:
-        """See `ChunkRepo.configs`. Each is read by itself."""
+        """See `ChunkRepo.configs`. Reads each separately."""
         found = {dataset_id: self.config(dataset_id) for dataset_id in dataset_ids}
         return {dataset_id: config for dataset_id, config in found.items() if config is not None}
 
@@ -96,7 +95,7 @@ class ChunkRepoBase:
         dataset_id: str,
         sets: Sequence[tuple[str, Sequence[DerivedChunk], DerivedSig]],
     ) -> Sequence[bool]:
-        """See `ChunkRepo.replace_many`. Each set is a write of its own."""
+        """See `ChunkRepo.replace_many`. Each set is a separate write."""
         return [self.replace(dataset_id, name, chunks, sig=sig) for name, chunks, sig in sets]
 
     def known_vectors(
@@ -124,8 +123,8 @@ class ChunkRepoBase:
         *,
         serves: bool = True,
     ) -> Sequence[str]:
-        """See `VectorRepo.put_vectors`, of the dense space that serves. Each set is read, and
-        replaced in a write of its own."""
+        """See `VectorRepo.put_vectors`, for the serving dense space. Each set is read, and replaced
+        in a separate write."""
         if not serves or space.kind != "dense" or not space.serves(self.config(dataset_id)):
             return []
         given: dict[str, Any] = dict(vectors)
@@ -138,7 +137,7 @@ class ChunkRepoBase:
     def waiting(
         self: ChunkRepo, dataset_id: str, space: AnySpace, names: Collection[str] | None = None
     ) -> Sequence[str]:
-        """See `VectorRepo.waiting`. Reads every signature, and chunks of those that lack
+        """See `VectorRepo.waiting`. Reads all signatures, and the chunks of sets that lack
         vectors."""
         there = self.doc_names(dataset_id)
         sigs = self.get_doc_sigs(dataset_id, [n for n in there if names is None or n in set(names)])
@@ -151,19 +150,19 @@ class ChunkRepoBase:
         ]
 
     def count_waiting(self: ChunkRepo, dataset_ids: Sequence[str], space: AnySpace) -> int:
-        """See `VectorRepo.count_waiting`, by `VectorRepo.waiting`."""
+        """See `VectorRepo.count_waiting`. Calls `VectorRepo.waiting`."""
         return sum(len(self.waiting(each, space)) for each in dict.fromkeys(dataset_ids))
 
     def vector_spaces(self, dataset_id: str) -> Sequence[SpaceCount]:
-        """See `VectorRepo.vector_spaces`: none."""
+        """See `VectorRepo.vector_spaces`. Returns none."""
         return ()
 
     def drop_space(self, dataset_id: str, space: AnySpace) -> bool:
-        """See `VectorRepo.drop_space`: there is none."""
+        """See `VectorRepo.drop_space`. Returns False."""
         return False
 
     def count_sets(self: ChunkRepo, dataset_ids: Sequence[str]) -> int:
-        """See `ChunkRepo.count_sets`, by `ChunkRepo.doc_names`."""
+        """See `ChunkRepo.count_sets`. Calls `ChunkRepo.doc_names`."""
         return sum(len(self.doc_names(each)) for each in dict.fromkeys(dataset_ids))
 
 
@@ -174,7 +173,7 @@ def _give_vectors(
     embed_sig: str,
     vectors: Mapping[str, Vector | None],
 ) -> bool:
-    """Replace one set by itself with ``vectors``; whether it waits for none any more."""
+    """Add ``vectors`` to one set; return whether it no longer waits."""
     sig = chunks.get_doc_sig(dataset_id, name)
     if sig is None or sig.embed_sig == embed_sig:
         return sig is not None
@@ -199,7 +198,7 @@ def _give_vectors(
 
 
 class LayerRepoBase:
-    """`LayerRepo.page`, by `LayerRepo.list`."""
+    """The default for `LayerRepo.page`, which calls `LayerRepo.list`."""
 
     in_process: bool = False
     """See `LayerRepo.in_process`."""
@@ -223,7 +222,7 @@ class LayerRepoBase:
 
 
 class StoreBase:
-    """`Store.stats`, by reading everything; no capabilities, and nothing to scrub."""
+    """Defaults for `Store`: `stats` reads everything, no capabilities, and `scrub` does nothing."""
 
     @property
     def capabilities(self) -> Capabilities:
@@ -237,7 +236,7 @@ class StoreBase:
     def stats(
         self: Store, dataset_id: str, *, chunker_sig: str, embed_sig: str
     ) -> DatasetStats | None:
-        """See `Store.stats`. Reads all chunks of the dataset, one after the other."""
+        """See `Store.stats`. Reads all chunks of the dataset one by one."""
         if dataset_id not in self.documents.list_datasets():
             return None
         infos = self.documents.list(dataset_id)
@@ -283,7 +282,7 @@ def _leave_open() -> None:
 
 @attrs.frozen(kw_only=True)
 class Repositories(StoreBase):
-    """Three repositories as a `Store`. ``close`` closes them; without it they stay open."""
+    """Three repositories as a `Store`. Closing it calls the argument ``close``, if given."""
 
     documents: DocumentRepo
     chunks: ChunkRepo
@@ -293,9 +292,9 @@ class Repositories(StoreBase):
 
     @classmethod
     def over(cls, store: Store, **instead: Any) -> Repositories:
-        """``store`` with other ``documents``, ``chunks`` or ``layers`` in place of its own.
+        """Return ``store`` with other ``documents``, ``chunks`` or ``layers``.
 
-        What they replace they also replace in its capabilities.
+        They also replace the store's repositories in its capabilities.
         """
         own = {name: getattr(store, name) for name in ("documents", "chunks", "layers")}
         shown = {id(part): instead.get(name, part) for name, part in own.items()}

@@ -1,9 +1,9 @@
-"""The contracts of what a program may bring: models, the steps of a search, events.
+"""The contracts of what a program can supply: models, steps of a search, event sources.
 
-A model that holds connections or threads has ``close()``, idempotent, which releases them. A local
-one may have ``verify_weights()``, which compares its files with the digests that they are pinned
-to, and raises `NotAvailableError` with the name of one that is missing or another; and
-``preload()``, which begins to load it and returns at once. They are looked for by name.
+A model that holds connections or threads has an idempotent ``close()`` that releases them. A local
+model may have ``verify_weights()``, which compares its files with their pinned digests and raises
+`NotAvailableError` with the name of a missing or different file, and ``preload()``, which starts
+loading and returns at once. These methods are optional and found by name.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 class Embedder(Protocol):
     """Turns texts into unit vectors of one embedding space.
 
-    One that knows how much its vocabulary covers has ``coverage(text)``, that share of a text from
-    0 to 1, and ``coverage_floor``: a text with less gets no vector, as a document or as a query.
-    One that knows what its cosines mean has ``cosine_range``, two cosines of a question's nearest
-    text: the usual one where the texts are about something else, and the usual one where it
-    answers. `Result.strength` and `ZScoreRanker` need them to read vectors.
+    Optional: ``coverage(text)`` returns the share of a text that the vocabulary covers, from 0 to
+    1, and ``coverage_floor`` is a minimum: a text below it gets no vector, as document or query.
+    Optional: ``cosine_range`` is a pair of typical cosines of a question and its nearest text: if
+    no text is relevant, and if the text answers it. `Result.strength` and `ZScoreRanker` need it to
+    interpret vector scores.
     """
 
     @property
@@ -54,20 +54,20 @@ class Embedder(Protocol):
 
     @property
     def dimension(self) -> int | None:
-        """The vectors' width, None while unknown."""
+        """The dimension of the vectors, None while unknown."""
         ...
 
     def embed(self, texts: Sequence[str], *, kind: EmbedKind) -> NDArray[np.float32]:
-        """Float32 of shape (len(texts), dimension), rows of unit length, in order.
+        """Return float32 vectors of shape (len(texts), dimension), rows of unit length, in order.
 
         Raises:
-            ProviderError: the model could not answer.
+            ProviderError: the model failed.
         """
         ...
 
 
 class AsyncEmbedder(Protocol):
-    """Capability: an embedder with a call for an event loop, beside `embed` or in its place.
+    """Capability: an embedder with an awaitable call, in addition to `embed` or instead of it.
 
     `triptych.aio.AsyncService.open` takes one that has no ``embed``.
     """
@@ -83,16 +83,16 @@ class AsyncEmbedder(Protocol):
         ...
 
     async def aembed(self, texts: Sequence[str], *, kind: EmbedKind) -> NDArray[np.float32]:
-        """`Embedder.embed`, awaited. Cancelling the task ends the call.
+        """`Embedder.embed` as a coroutine. Cancelling the task ends the call.
 
         Raises:
-            ProviderError: the model could not answer.
+            ProviderError: the model failed.
         """
         ...
 
 
 class SparseEncoder(Protocol):
-    """Turns texts into weights of the terms of one vocabulary, such as SPLADE does."""
+    """Turns texts into weights of the terms of one vocabulary, as SPLADE does."""
 
     @property
     def signature(self) -> str:
@@ -101,48 +101,48 @@ class SparseEncoder(Protocol):
 
     @property
     def vocabulary_size(self) -> int | None:
-        """How many terms there are: indices are below it. None while unknown."""
+        """The number of terms: all indices are below it. None while unknown."""
         ...
 
     def encode(self, texts: Sequence[str], *, kind: EmbedKind) -> Sequence[SparseVector]:
-        """One vector for each text, in order.
+        """Return one vector for each text, in order.
 
         Raises:
-            ProviderError: the model could not answer.
+            ProviderError: the model failed.
         """
         ...
 
 
 class LLM(Protocol):
-    """A language model that answers a conversation."""
+    """A language model that completes a conversation."""
 
     @property
     def signature(self) -> str:
-        """The model and its revision: part of the signature of what it writes."""
+        """The model and its revision; part of the signature of the layers that it generates."""
         ...
 
     def generate(self, messages: Sequence[Message], *, max_tokens: int) -> Generation:
-        """The answer to ``messages``, at most ``max_tokens`` long, with what it cost.
+        """Return the response to ``messages``, at most ``max_tokens`` long, with its usage.
 
         Raises:
-            ProviderError: the model could not answer.
+            ProviderError: the model failed.
         """
         ...
 
     def stream(self, messages: Sequence[Message], *, max_tokens: int) -> Iterator[str]:
-        """The same answer in pieces, which joined are its text.
+        """Return the response in pieces; joined they are its text.
 
         Raises:
-            ProviderError: the model could not answer, or broke off.
+            ProviderError: the model failed or stopped early.
         """
         ...
 
 
 def check_llm(llm: object, *methods: str) -> LLM:
-    """``llm``, if it is one: it has ``generate``, these ``methods`` too, and a signature.
+    """Check that ``llm`` has ``generate``, these ``methods`` and a signature; return it.
 
     Raises:
-        ValidationError: it is something else, or a class.
+        ValidationError: it lacks one of them, or is a class.
     """
     for method in ("generate", *methods):
         if isinstance(llm, type) or not callable(getattr(llm, method, None)):
@@ -155,8 +155,7 @@ def check_llm(llm: object, *methods: str) -> LLM:
 
 
 class AsyncLLM(Protocol):
-    """Capability: a language model with calls for an event loop, beside those of `LLM` or in their
-    place.
+    """Capability: a language model with awaitable calls, in addition to `LLM` or instead of it.
 
     `triptych.aio.AsyncService.open` takes one that has no ``generate``.
     """
@@ -167,85 +166,84 @@ class AsyncLLM(Protocol):
         ...
 
     async def agenerate(self, messages: Sequence[Message], *, max_tokens: int) -> Generation:
-        """`LLM.generate`, awaited. Cancelling the task ends the call.
+        """`LLM.generate` as a coroutine. Cancelling the task ends the call.
 
         Raises:
-            ProviderError: the model could not answer.
+            ProviderError: the model failed.
         """
         ...
 
     def astream(self, messages: Sequence[Message], *, max_tokens: int) -> AsyncIterator[str]:
-        """`LLM.stream` as an async iterator, to be closed where it is not read out.
+        """`LLM.stream` as an async iterator; close it if you do not read it to the end.
 
         Raises:
-            ProviderError: the model could not answer, or broke off.
+            ProviderError: the model failed or stopped early.
         """
         ...
 
 
 class Retriever(Protocol):
-    """One lane of a search. Stateless as to the query: all state lives in the repositories.
+    """One lane of a search. It keeps no state between queries.
 
-    A lane may have more, which the engine looks for by name:
+    The engine uses these optional attributes by name:
 
     - ``in_process``: True for a lane over an index in this process, which needs the interpreter's
-      lock. Beside each other such lanes would only wait for that lock: the engine runs them in
-      turn, in the caller's thread, while other lanes run beside them.
-    - ``preparation(query)``, of a lane in this process: a function that does what `recall` needs
-      and that needs no index, such as embedding the query, and returns the query for `recall`;
-      None when there is nothing to do. The engine calls it in another thread, beside the other
-      lanes. It raises as `recall` does.
-    - ``over(store)``: the same lane over another store. A search of the past (`Query.as_of`) runs
-      these lanes only, over a store of that moment; a restricted one runs them over what the
-      access shows.
-    - ``cosine_range(query)``: that of the embedder of its scores (see `Embedder`).
+      lock (GIL). The engine runs such lanes one after another in the caller's thread, and other
+      lanes concurrently.
+    - ``preparation(query)``, for a lane with ``in_process``: return a function that does the work
+      of `recall` that needs no index, such as embedding the query, and returns the query for
+      `recall`; or None. The engine calls it in another thread. It raises as `recall` does.
+    - ``over(store)``: return the same lane over another store. A search of the past (`Query.as_of`)
+      runs only such lanes, over a store of that moment; a restricted search runs them over a store
+      with only the visible documents.
+    - ``cosine_range(query)``: the ``cosine_range`` of the embedder of its scores (see `Embedder`).
     """
 
     @property
     def name(self) -> str:
-        """The lane's name: a mode of its own, and a key of ``min_scores`` and `Hit.scores`."""
+        """The lane's name: also a search mode, and a key of ``min_scores`` and `Hit.scores`."""
         ...
 
     def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
-        """Up to ``query.limit`` candidates, best first, ties in their defined order.
+        """Return up to ``query.limit`` candidates, best first, with ties in their defined order.
 
         Raises:
-            NotAvailableError: this lane cannot serve this query. In hybrid mode that becomes
-                a warning in the result; alone, it reaches the caller.
+            NotAvailableError: this lane cannot serve this query. In hybrid mode this becomes a
+                warning in the result; otherwise it reaches the caller.
         """
         ...
 
 
 class QueryRewriter(Protocol):
-    """Words a query in other ways, before the lanes see it.
+    """Rewrites a query before it is searched.
 
-    A rewriter that looks at what the search finds without it has ``rewrite_probing(query, probe)``,
-    which is called in place of `rewrite`, with a `QueryProbe`.
+    A rewriter that needs results of the original query has ``rewrite_probing(query, probe)``, which
+    is called instead of `rewrite`, with a `QueryProbe`.
     """
 
     def rewrite(self, query: Query) -> Sequence[QueryVariant]:
-        """Return the variants that every lane is asked in place of ``query``, 1 to 32.
+        """Return the 1 to 32 variants that the lanes search for instead of ``query``.
 
-        Nothing is added: a rewriter that wants the query as it is returns that too. A `Rewriting`
-        holds warnings and the usage of models besides. ``query.mode`` is the mode that the search
-        runs in. When the rewriter raises, the lanes are asked the query as it is, and the result
-        has a warning. A search of layers and chunks together asks once.
+        The original query is searched only if it is among them. A `Rewriting` also has warnings and
+        the usage of models. ``query.mode`` is the mode of the search. If the rewriter raises, the
+        original query is searched and the result has a warning. A search of layers and chunks
+        together calls this once.
         """
         ...
 
 
 class QueryProbe(Protocol):
-    """What a rewriter may ask of the search that it rewrites for."""
+    """Access to the search for a rewriter."""
 
     @property
     def searches_vectors(self) -> bool:
-        """Whether a vector lane runs: else no text of a variant is embedded."""
+        """Whether a vector lane runs; if not, no variant is embedded."""
         ...
 
     def best_vector_score(self, text: str) -> float | None:
         """Return the best score of the vector lane for ``text``; None if it finds nothing.
 
-        The search uses the vector of ``text`` again: it is embedded once.
+        The search reuses the vector of ``text``.
 
         Raises:
             ProviderError: the embedder failed.
@@ -256,36 +254,35 @@ class QueryProbe(Protocol):
 class Ranker(Protocol):
     """Fuses ranked lists into one ranking. Pure: the same lists give the same ranking.
 
-    A ranker may have ``depth``: how many candidates each lane brings at least, where it has as
-    many; else it is twice the hits that are asked for, or 30. Candidates are keys and scores: only
-    those that become hits are read. A query with conditions on the text, such as a phrase, stays
-    at the usual depth: there every candidate's text is read.
+    A ranker may have ``depth``, the minimum number of candidates from each lane; the default is
+    twice the requested hits, at least 30. Candidates are only keys and scores: texts are read only
+    for hits. A query with conditions on the text, such as a phrase, ignores ``depth``, because the
+    text of every candidate is read.
     """
 
     def rank(self, query: ResolvedQuery, ranked_lists: Sequence[RankedList]) -> Sequence[Candidate]:
-        """Return every candidate of any list once, best first.
+        """Return each distinct candidate of the lists once, best first.
 
-        ``ranked_lists`` holds a list for each lane and variant of the query, in the order of the
-        retrievers; lanes may occur several times. ``score`` is the fused score and ``scores`` the
-        score by lane. The input must not be changed. Ties come in order of document name, chunk
-        index, dataset.
+        ``ranked_lists`` has a list for each lane and query variant, in the order of the retrievers;
+        lanes may occur several times. ``score`` is the fused score and ``scores`` the score by
+        lane. Do not modify the input. Ties are sorted by document name, chunk index and dataset.
         """
         ...
 
 
 class HitReader(Protocol):
-    """Reads what a step on hits needs and hits do not have. It costs nothing until it is asked.
+    """Reads additional data of hits for postprocessors, on demand.
 
-    Everything is read at the versions that the hits are of. Of a hit whose document has changed or
-    vanished since the search began, and of one that is stale because its document has other text,
-    there is nothing to read. Hits of layers have no neighbours, no section and no vector.
+    It reads the versions of the documents that the hits are of. Nothing can be read for a hit whose
+    document was changed or deleted since the search began, or that is stale because its document
+    has new text. Layers have no neighbours, no section and no vector.
     """
 
     def vectors(self, hits: Sequence[Hit]) -> Sequence[Vector | None]:
         """Return the unit vector of each hit's chunk; None for a chunk that has none.
 
-        A chunk has none while it waits for its vector, and where the embedder does not cover its
-        text. The service needs no embedder for this.
+        A chunk has none while its vector is pending, or if the embedder does not cover its text.
+        This needs no embedder.
 
         Raises:
             NotAvailableError: the dataset of a hit has no vectors.
@@ -294,24 +291,24 @@ class HitReader(Protocol):
         ...
 
     def windows(self, hits: Sequence[Hit]) -> Sequence[str | None]:
-        """Return the text of each hit's window; None where the chunk has no window."""
+        """Return the text of each hit's window; None if the chunk has no window."""
         ...
 
     def source(self, hit: Hit) -> str | None:
-        """Return the text of the hit's document, which the hit's span cuts its content from."""
+        """Return the text of the hit's document; the hit's ``start`` and ``end`` refer to it."""
         ...
 
     def neighbours(self, hit: Hit, before: int, after: int) -> Sequence[DerivedChunk]:
-        """Return the chunk of ``hit`` with up to ``before`` chunks before it and ``after`` after
-        it, in order; nothing where it cannot be read. They end where the search's filter excludes
-        a chunk; so do those of `section`."""
+        """Return the chunk of ``hit`` with up to ``before`` previous and ``after`` next chunks, in
+        order; an empty result if it cannot be read. They stop at a chunk that the search's filter
+        excludes; so do those of `section`."""
         ...
 
     def section(self, hit: Hit) -> Sequence[DerivedChunk]:
-        """Return the chunks of the section that ``hit`` is in, subsections included, in order.
+        """Return the chunks of the section of ``hit``, including subsections, in order.
 
-        These are the chunks around it whose heading path begins with that of the hit: all of a
-        document that has no headings. Nothing where it cannot be read.
+        These are the adjacent chunks whose heading path starts with the path of the hit; all chunks
+        of a document without headings. Empty if it cannot be read.
         """
         ...
 
@@ -321,14 +318,14 @@ class HitReader(Protocol):
 
 
 class Postprocessor(Protocol):
-    """A step on the hits of a search: a boost, a rerank, a choice among them.
+    """A step that processes the hits of a search, such as a boost, a rerank or a selection.
 
-    The steps run after the threshold, in their order. A search of whole documents has none. A
-    search of layers has them too.
+    The steps run in order after the threshold, on hits of chunks and layers, but not of whole
+    documents.
     """
 
     def depth(self, query: ResolvedQuery) -> int:
-        """Return how many hits the step wants to choose from, ``query.top_k`` or more."""
+        """Return how many hits the step needs as input, ``query.top_k`` or more."""
         ...
 
     def __call__(
@@ -336,15 +333,15 @@ class Postprocessor(Protocol):
     ) -> Sequence[Hit]:
         """Return the hits in their new order; the first ``query.top_k`` are the result.
 
-        The step may leave hits out, and change their scores, spans and texts. ``hits`` must not be
-        changed. Whatever the step raises ends the search: a step that can do without its model
-        says so by `HitReader.warn` and returns ``hits``.
+        The step may drop hits, and return them with other scores, spans and texts; it must not
+        modify ``hits``. An error that it raises ends the search. To continue without a failed
+        model, call `HitReader.warn` and return ``hits``.
         """
         ...
 
 
 class Reranker(Protocol):
-    """A model that reads a query and a text together, and says how well they match."""
+    """A model that reads a query and a text together and scores how well they match."""
 
     @property
     def signature(self) -> str:
@@ -352,16 +349,16 @@ class Reranker(Protocol):
         ...
 
     def scores(self, query: str, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return one score for each text, shape (len(texts),): the greater, the better.
+        """Return one score for each text, shape (len(texts),); higher is better.
 
         Raises:
-            ProviderError: the model could not answer.
+            ProviderError: the model failed.
         """
         ...
 
 
 class AnswerabilityJudge(Protocol):
-    """Says whether the chunks that a search found answer its question."""
+    """Decides whether the chunks that a search found answer its question."""
 
     def __call__(self, result: Result) -> Answerability:
         """Return "enough", "weak" or "nothing". `Hit.scores` are by lane; `Hit.score` is fused."""
@@ -369,36 +366,33 @@ class AnswerabilityJudge(Protocol):
 
 
 class Rebuilder(Protocol):
-    """The consumer of change events: the Service, and a directory sync, are Rebuilders."""
+    """A consumer of change events. The Service and a directory sync are Rebuilders."""
 
     def rebuild(self, scope: RebuildScope) -> RebuildReport:
-        """Bring everything in ``scope`` up to date; failures are in the report."""
+        """Update everything in ``scope``; failures are in the report."""
         ...
 
 
 class EventNotifier(Protocol):
-    """The producer of change events: a watcher of files, a consumer of messages.
+    """A producer of change events, such as a file watcher or a message consumer.
 
-    It is an iterator rather than a method that is asked with a timeout, because that is what
-    watchers and message consumers are made of: a generator around one of them, and a `close`
-    that sets its stop flag, are a whole notifier.
-
-    One that can tell when its reader has taken everything in has ``join()``, which returns once
-    each event of before the call was handed over, or after `close`.
+    A generator around a watcher or consumer, and a `close` that sets its stop flag, make a complete
+    notifier. Optional: ``join()`` returns once the reader has received every event from before the
+    call, or after `close`.
     """
 
     def events(self) -> Iterator[ChangeEvent]:
-        """Every event once, as it comes; waits for the next one, and ends after `close`.
+        """Yield every event once; wait for the next one, and end after `close`.
 
-        Called once, and read by one thread of the reader's. Order does not matter. Nothing
-        is lost in between: what cannot be named one by one comes as a bulk event, of a
-        dataset or, with ``dataset_id`` "", of all. May raise what it likes, and ends by it.
+        Called once and read by one thread. The order does not matter. No change may be lost: if
+        single documents are unknown, yield a bulk event of a dataset or, with ``dataset_id`` "", of
+        all datasets. It may raise any error, which ends it.
         """
         ...
 
     def close(self) -> None:
-        """End `events` soon, also while it waits. From any thread; idempotent.
+        """End `events` soon, even while it waits. Callable from any thread; idempotent.
 
-        May be called before `events`, which then ends at once, after what was waiting.
+        It may be called before `events`, which then yields only the events already waiting.
         """
         ...

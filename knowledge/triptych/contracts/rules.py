@@ -1,8 +1,8 @@
-"""The rules of the contracts as pure functions: what a backend decides before it writes.
+"""The rules of the contracts as pure functions, for decisions that a backend makes before it
+writes.
 
-A backend reads what it has, asks here, and stores the answer; reading, asking and storing are
-one step, under its lock or in its transaction. Nothing here reads or writes anything. A
-document's ``version`` is 0 where there is no document.
+A backend reads its state, calls these functions and stores the result, all under one lock or in one
+transaction. The functions do no I/O. The ``version`` of a missing document is 0.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ CHANGE_EMBEDDER = (
     "`triptych admin spaces fill`, then `triptych admin spaces swap`; or open the store with the "
     "embedder it was filled with"
 )
-"""What to do where a dataset has vectors of another embedder than the one in use."""
+"""What to do if a dataset has vectors of another embedder than the current one."""
 
 _Document = TypeVar("_Document", SourceDocument, DocumentInfo)
 _Unit = TypeVar("_Unit", DerivedChunk, DerivedLayer)
@@ -53,14 +53,14 @@ _NO_SYSTEM = SystemData()
 
 
 def only_dataset(datasets: Sequence[str]) -> str:
-    """The one dataset there is.
+    """Return the only dataset.
 
     Raises:
-        NotFoundError: there is none.
+        NotFoundError: there is no dataset.
         ValidationError: there are several; the message names the first ten.
     """
     if not datasets:
-        raise NotFoundError("there is no dataset yet: name the one that is to come into being")
+        raise NotFoundError("there is no dataset yet: name the dataset to create")
     if len(datasets) > 1:
         known = ", ".join(map(repr, datasets[:10]))
         raise ValidationError(f"the store has several datasets ({known}): name one")
@@ -68,7 +68,7 @@ def only_dataset(datasets: Sequence[str]) -> str:
 
 
 def missing_dataset(dataset_id: str, datasets: Sequence[str]) -> NotFoundError:
-    """The error if the dataset does not exist; it names the first ten of those there are."""
+    """Return the error for a dataset that does not exist; it names the first ten that exist."""
     known = ", ".join(map(repr, datasets[:10])) or "none yet"
     error = NotFoundError(f"there is no dataset {dataset_id!r}; the datasets are: {known}")
     return error.hinted("`triptych list --datasets` lists them all") if datasets[10:] else error
@@ -80,18 +80,18 @@ def missing_dataset(dataset_id: str, datasets: Sequence[str]) -> NotFoundError:
 def plan_put(
     dataset_id: str, new: NewDocument, stored: SourceDocument | None, used: int
 ) -> SourceDocument:
-    """What `DocumentRepo.put` leaves behind: ``stored`` itself when nothing has to be written.
+    """Return the document that `DocumentRepo.put` stores; ``stored`` itself if nothing changes.
 
-    It has `metadata_after` and `system_after` the put. If these and the content equal the stored
-    ones nothing changes, whatever ``original_sha256`` and ``parser_sig`` say; these are stored
+    Its metadata is `metadata_after`, its system data `system_after`. If these and the content equal
+    the stored ones, nothing changes; a new ``original_sha256`` or ``parser_sig`` is then stored
     with the next change.
 
     Args:
-        stored: the document of that name as it is, None when there is none.
+        stored: the stored document of that name, or None.
         used: the greatest version ever deleted in the dataset, 0 for none.
 
     Raises:
-        ConflictError: ``new.if_version`` is given and is another than the stored version.
+        ConflictError: ``new.if_version`` is given and is not the stored version.
     """
     same = stored is not None and stored.content == new.content
     planned = plan_change(dataset_id, new, stored, used, same_content=same)
@@ -102,7 +102,7 @@ def plan_put(
 
 
 class Stored(Protocol):
-    """What a put reads of a stored document but its content."""
+    """The fields of a stored document, without its content, that a put reads."""
 
     @property
     def version(self) -> int: ...
@@ -121,11 +121,11 @@ def plan_change(
     same_content: bool,
     now: datetime | None = None,
 ) -> SourceDocument | None:
-    """`plan_put` for who has a digest of the stored content; None when nothing has to be written.
+    """`plan_put` without the stored content, which a digest may stand for; None if nothing changes.
 
     Args:
         same_content: whether the stored document has the content of ``new``.
-        now: when the document is put; None is this moment.
+        now: the time of the put; None is the current time.
     """
     version, before = (stored.version, stored.system) if stored else (0, None)
     check_if_version(dataset_id, new, version, before)
@@ -154,27 +154,26 @@ def plan_change(
 def metadata_after(
     new: NewDocument, stored: Metadata | None, system: SystemData | None = None
 ) -> dict[str, MetadataValue]:
-    """The metadata that a put of ``new`` leaves: a copy of its own, or of the stored.
+    """Return the metadata after a put of ``new``: a copy of its own or of the stored metadata.
 
-    Of a document that has expired nothing is kept: a rebuild might have removed it before.
+    Nothing of an expired document is kept, because a rebuild might already have deleted it.
 
     Args:
-        stored: the metadata of the document as it is, None when there is none.
-        system: its system data, None when there is none.
+        stored: the metadata of the stored document, or None.
+        system: its system data, or None.
     """
     kept = None if system_has_expired(system) else stored
     return copy_metadata((kept or {}) if new.metadata is None else new.metadata)
 
 
 def system_after(new: NewDocument, stored: SystemData | None, *, same_content: bool) -> SystemData:
-    """The system data that a put of ``new`` leaves.
+    """Return the system data after a put of ``new``.
 
-    An outline is of one text: without one of its own, new content leaves none. The root stays
-    unless ``new`` names another, or none, and so does the moment of expiry. Of a document that has
-    expired neither stays.
+    An outline belongs to one text: new content without an outline removes it. The root and the
+    expiry are kept unless ``new`` sets or removes them, or the stored document has expired.
 
     Args:
-        stored: the system data of the document as it is, None when there is none.
+        stored: the system data of the stored document, or None.
         same_content: whether the stored document has the content of ``new``.
     """
     given = (new.outline, new.sync_root, new.expires_at)
@@ -198,13 +197,13 @@ def after_puts(
     stored: Mapping[str, SourceDocument],
     used: int,
 ) -> tuple[list[PutOutcome], dict[str, SourceDocument]]:
-    """What `DocumentRepo.put_many` answers, and by name the documents it has to write.
+    """Return the outcomes of `DocumentRepo.put_many`, and the documents to write by name.
 
-    Each is `plan_put` over those before it. The two share no metadata: the answer is the
-    caller's to change.
+    Each is `plan_put` after the previous ones. The two results share no metadata, so that the
+    caller may modify the outcomes.
 
     Args:
-        stored: the documents as they are, by name; only those of these names are looked at.
+        stored: the stored documents by name; other names are ignored.
         used: the greatest version ever deleted in the dataset, 0 for none.
     """
     changed: dict[str, SourceDocument] = {}
@@ -225,7 +224,7 @@ def after_puts(
 
 
 def outcome_of(before: DocumentInfo | None, stored: SourceDocument) -> PutOutcome:
-    """What a put has done that left ``stored`` where ``before`` was."""
+    """Return the outcome of a put that replaced ``before`` with ``stored``."""
     change: Literal["added", "updated", "unchanged"] = "added"
     if before is not None:
         change = "unchanged" if before.version == stored.version else "updated"
@@ -233,7 +232,7 @@ def outcome_of(before: DocumentInfo | None, stored: SourceDocument) -> PutOutcom
 
 
 def document_of(outcome: PutOutcome) -> SourceDocument:
-    """The document of a put that did not fail; of one that did, its error is raised."""
+    """Return the document of a successful put; raise the error of a failed one."""
     if outcome.document is None:
         assert outcome.error is not None
         raise outcome.error
@@ -243,9 +242,9 @@ def document_of(outcome: PutOutcome) -> SourceDocument:
 def check_if_version(
     dataset_id: str, new: NewDocument, version: int, system: SystemData | None = None
 ) -> None:
-    """Refuse a put whose ``if_version`` is not the stored ``version``. No-ops are checked too.
+    """Check that ``if_version`` of a put is the stored ``version``, even if nothing would change.
 
-    A document that has expired, by its ``system`` data, is there no more for ``if_version`` 0.
+    For ``if_version`` 0 a document that has expired by its ``system`` data counts as missing.
 
     Raises:
         ConflictError: ``expected`` is ``new.if_version``, ``actual`` is ``version``.
@@ -256,7 +255,7 @@ def check_if_version(
 
 
 def check_delete(dataset_id: str, name: str, if_version: int | None, version: int) -> None:
-    """Refuse a `DocumentRepo.delete` whose ``if_version`` is not the stored ``version``.
+    """Check that ``if_version`` of a `DocumentRepo.delete` is the stored ``version``.
 
     Raises:
         ConflictError: ``expected`` is ``if_version``, ``actual`` is ``version``.
@@ -279,18 +278,18 @@ def _check_expected(
 
 
 def next_version(version: int, used: int) -> int:
-    """The version that a change gives a document which is at ``version``."""
+    """Return the version after the next change of a document at ``version``."""
     return max(version, used) + 1
 
 
 def check_loadable(document: SourceDocument, stored: SourceDocument | None, used: int) -> bool:
-    """Whether `DocumentRepo.load` has anything to write: not where ``document`` is stored.
+    """Return whether `DocumentRepo.load` must write: False if ``document`` is stored already.
 
     Args:
         used: the greatest version ever deleted in the dataset, 0 for none.
 
     Raises:
-        ConflictError: its version is used up.
+        ConflictError: its version was used before.
     """
     if stored == document and same_metadata(stored.metadata, document.metadata):
         return False
@@ -299,7 +298,7 @@ def check_loadable(document: SourceDocument, stored: SourceDocument | None, used
 
 
 def check_unused(document: SourceDocument, version: int, used: int) -> None:
-    """Refuse to load a document whose version was used before.
+    """Check that the version of a document to load was not used before.
 
     Raises:
         ConflictError: ``expected`` is the document's version, ``actual`` the stored one.
@@ -308,8 +307,8 @@ def check_unused(document: SourceDocument, version: int, used: int) -> None:
         return
     raise ConflictError(
         f"document {document.name!r} of dataset {document.dataset_id!r} cannot be loaded as "
-        f"version {document.version}: versions up to {max(version, used)} are used up. Load "
-        "into a new store, or put it to give it a new version",
+        f"version {document.version}: versions up to {max(version, used)} were used before. Load "
+        "it into a new store, or store it with put to give it a new version",
         expected=document.version,
         actual=version,
     )
@@ -323,17 +322,17 @@ def versions_to_load(
     *,
     replace: bool,
 ) -> tuple[Sequence[SourceDocument], bool]:
-    """Those of ``versions``, oldest first, that `CopyableStore.load_states` has to store.
+    """Return the ``versions``, oldest first, that `CopyableStore.load_states` must store.
 
-    With them: whether the stored document is to be removed before, with its history.
+    The second result tells whether the stored document and its history must be deleted first.
 
     Args:
-        stored: the version of the document as it is, 0 when there is none.
-        is_stored: whether the stored document is just this one.
-        replace: whether a document that has another history is removed.
+        stored: the version of the stored document, 0 for none.
+        is_stored: returns whether the stored document equals this one.
+        replace: whether to delete a document with another history.
 
     Raises:
-        ConflictError: the stored document is none of ``versions``, and is not to be replaced.
+        ConflictError: the stored document is not in ``versions``, and ``replace`` is False.
     """
     if not versions or not stored:
         return versions, False
@@ -344,9 +343,9 @@ def versions_to_load(
         return versions, True
     last = versions[-1]
     raise ConflictError(
-        f"document {last.name!r} of dataset {dataset_id!r} was changed where it is to be loaded: "
-        f"its version {stored} there is not one of those to load, up to {last.version}. Load into "
-        "a new store, or delete it there",
+        f"document {last.name!r} of dataset {dataset_id!r} was changed in the destination: its "
+        f"version {stored} there is not among the versions to load, up to {last.version}. Load "
+        "into a new store, or delete it there",
         expected=last.version,
         actual=stored,
     )
@@ -355,13 +354,13 @@ def versions_to_load(
 def page_of_names(
     names: Iterable[str], prefix: str = "", after: str = "", limit: int | None = None
 ) -> list[str]:
-    """A page for `DocumentRepo.list`, in code point order; a limit below 0 is 0."""
+    """Return a page for `DocumentRepo.list`, in code point order; a limit below 0 is 0."""
     found = sorted(name for name in names if name.startswith(prefix) and name > after)
     return found[: None if limit is None else max(limit, 0)]
 
 
 def copy_document(document: _Document) -> _Document:
-    """The document with metadata of its own, which its receiver may change."""
+    """Return the document with a copy of its metadata, which the receiver may modify."""
     return attrs.evolve(document, metadata=copy_metadata(document.metadata))
 
 
@@ -369,7 +368,7 @@ def copy_document(document: _Document) -> _Document:
 
 
 def can_replace(config: DatasetConfig | None, version: int, sig: DerivedSig) -> bool:
-    """Whether `ChunkRepo.replace` may be done for a document at ``version``."""
+    """Return whether `ChunkRepo.replace` is allowed for a document at ``version``."""
     return (
         config is not None
         and config.chunker_sig == sig.chunker_sig
@@ -379,12 +378,13 @@ def can_replace(config: DatasetConfig | None, version: int, sig: DerivedSig) -> 
 
 
 def is_pending(sig: DerivedSig, embed_sig: str) -> bool:
-    """Whether a set of this signature lacks vectors of ``embed_sig``; "" is no model."""
+    """Return whether a set of this signature lacks vectors of ``embed_sig``; "" is no model."""
     return embed_sig != "" and sig.embed_sig != embed_sig
 
 
 def can_update_source_version(stored: DerivedSig | None, version: int, sig: DerivedSig) -> bool:
-    """Whether `ChunkRepo.update_source_version` may be done; ``stored`` is the set's signature."""
+    """Return whether `ChunkRepo.update_source_version` is allowed for a set of signature
+    ``stored``."""
     return (
         stored is not None
         and (stored.input_sig, stored.chunker_sig, stored.embed_sig)
@@ -394,29 +394,29 @@ def can_update_source_version(stored: DerivedSig | None, version: int, sig: Deri
 
 
 def may_put_layer(layer: DerivedLayer, version: int) -> bool:
-    """Whether `LayerRepo.put` may be done; of a folder's or a dataset's layer, always."""
+    """Return whether `LayerRepo.put` is allowed; always for layers of folders and datasets."""
     return not is_of_document(layer.doc_name) or _is_at(version, layer.sig)
 
 
 def is_of_document(doc_name: str) -> bool:
-    """Whether a layer under this name is a document's: not a folder's, not the dataset's."""
+    """Return whether a layer of this name is of a document, not of a folder or the dataset."""
     return doc_name != "" and not doc_name.endswith("/")
 
 
 def check_widths(
     widths: Mapping[str, int], vectors: Iterable[tuple[str, Vector | None]]
 ) -> dict[str, int]:
-    """The dataset's ``widths``, by embedding space, once ``vectors`` are stored as well.
+    """Return the dataset's dimensions by embedding space after ``vectors`` are stored.
 
-    Call this only after the write has been allowed; rejected writes are not checked. The
-    vectors of chunks and of layers count alike, and a space keeps its width until the dataset
-    is deleted.
+    Call this only for allowed writes; rejected writes are not checked. Vectors of chunks and of
+    layers are treated alike, and a space keeps its dimension until the dataset is deleted.
 
     Args:
-        vectors: each with its space; None, the vector of what has none, is skipped.
+        widths: the current dimensions by embedding space.
+        vectors: pairs of a space and a vector; None vectors are skipped.
 
     Raises:
-        ModelMismatchError: one is not as wide as its space's others.
+        ModelMismatchError: a vector has another dimension than its space.
     """
     known = dict(widths)
     for space, vector in vectors:
@@ -425,8 +425,7 @@ def check_widths(
         if vector.shape != (known.setdefault(space, vector.shape[0]),):
             raise ModelMismatchError(
                 f"a vector has shape {vector.shape} where embedding space {space!r} of this "
-                f"dataset has {known[space]} dimensions: give the new model a signature of "
-                "its own",
+                f"dataset has {known[space]} dimensions: give the new model another signature",
                 stored=space,
                 configured=space,
             )
@@ -434,7 +433,7 @@ def check_widths(
 
 
 def embedding_spaces(vectors: Iterable[tuple[str, Vector | None]]) -> tuple[EmbeddingSpace, ...]:
-    """`DatasetStats.spaces` of chunks, each given as its vector's space and its vector."""
+    """Return `DatasetStats.spaces` for pairs of a space and a chunk's vector."""
     from triptych.records import EmbeddingSpace
 
     counts = Counter((sig, len(vector)) for sig, vector in vectors if vector is not None)
@@ -445,7 +444,8 @@ def embedding_spaces(vectors: Iterable[tuple[str, Vector | None]]) -> tuple[Embe
 
 
 def copy_vector(unit: _Unit) -> _Unit:
-    """The chunk or layer as it is kept: its vector a read-only copy, its staleness untold."""
+    """Return the chunk or layer for storage: with a read-only copy of its vector and no
+    ``stale``."""
     vector = None if unit.vector is None else read_only(unit.vector)
     if isinstance(unit, DerivedLayer):
         return attrs.evolve(unit, vector=vector, stale=None)
@@ -453,27 +453,23 @@ def copy_vector(unit: _Unit) -> _Unit:
 
 
 def read_only(vector: Vector) -> Vector:
-    """A copy of ``vector`` that nobody can change."""
+    """Return a read-only copy of ``vector``."""
     own = np.array(vector, dtype=np.float32)
     own.flags.writeable = False
     return own
 
 
 def has_source(name: str, documents: Collection[str]) -> bool:
-    """Whether what is kept under ``name`` has something that it was made from.
-
-    Args:
-        documents: the names of the dataset's documents.
-    """
+    """Return whether derived data under ``name`` has a source among the dataset's ``documents``."""
     if is_of_document(name):
         return name in documents
     return any(each.startswith(name) for each in documents)
 
 
 def read_chunk(chunk: DerivedChunk, sig: DerivedSig, *, vectors: bool = False) -> DerivedChunk:
-    """A kept chunk as it is read from a set of signature ``sig``: that, with its own input.
+    """Return a stored chunk with the signature ``sig`` of its set and its own ``input_sig``.
 
-    With its vector it carries that vector's space, which a set that waits for others does not.
+    With ``vectors`` its ``embed_sig`` is the space of its vector, even in a set that waits.
     """
     vector = chunk.vector if vectors else None
     space = sig.embed_sig if vector is None else chunk.sig.embed_sig

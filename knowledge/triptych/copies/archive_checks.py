@@ -1,4 +1,4 @@
-"""What an archive may hold: only what every store can take over and give back as it was."""
+"""Validating archives: only data that every store can accept and return unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An archive: a store, or some of its datasets, in one file (docs/reference/archive.md)."""
+"""Archives: a store, or some of its datasets, in one file (docs/reference/archive.md)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _UNREADABLE: Final = (
     struct.error,
     RuntimeError,  # too deep a nesting, a password, a compression that zipfile does not know
 )
-"""What zipfile and json raise of bytes that are no archive."""
+"""Errors of zipfile and json for invalid bytes."""
 
 
 def dataset_folder(number: int) -> str:
@@ -57,7 +57,7 @@ def dataset_folder(number: int) -> str:
 
 @attrs.frozen(kw_only=True, slots=True)
 class DatasetSummary:
-    """What the manifest says of a dataset: its id, how many names it has, and of what how many."""
+    """A dataset in the manifest: its id, the number of its names, and counts by kind."""
 
     dataset_id: str
     names: int
@@ -66,9 +66,9 @@ class DatasetSummary:
 
 @attrs.frozen(kw_only=True, slots=True)
 class ArchiveSummary:
-    """What an archive holds.
+    """The contents of an archive.
 
-    ``removed`` are the drafts of earlier backups that were killed, which `write_archive` removed.
+    ``removed`` are unfinished files of killed backups, which `write_archive` deleted.
     """
 
     datasets: tuple[DatasetSummary, ...] = ()
@@ -89,16 +89,16 @@ class _Manifest:
 
 
 class Archive(CloseOnExit):
-    """An archive to be read: a source for `copy_store`. A context manager.
+    """An archive open for reading: a source for `copy_store`. Use it as a context manager.
 
-    Opening it reads all of it and checks every digest and every record, before anything is copied.
-    What is read later is as it was then, or an error.
+    Opening it reads the whole file and checks every digest and record, before anything is copied.
+    If the file changes later, reading raises an error.
 
     Raises:
         NotFoundError: the file does not exist.
         ValidationError: it is not an archive of Triptych.
         SchemaVersionError: a newer version of Triptych wrote it.
-        CorruptStoreError: it is cut short or damaged, or was not written by Triptych.
+        CorruptStoreError: it is truncated or damaged, or was not written by Triptych.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -134,7 +134,7 @@ class Archive(CloseOnExit):
     # As a source
 
     def check_finished(self, datasets: Sequence[str]) -> None:
-        """See `StateSource.check_finished`: an archive is whole."""
+        """See `StateSource.check_finished`: an archive is always complete."""
 
     def datasets(self) -> Sequence[str]:
         """See `StateSource.datasets`."""

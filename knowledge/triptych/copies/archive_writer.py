@@ -1,4 +1,4 @@
-"""Writing an archive: the same state of a store gives the same bytes."""
+"""Writing archives: the same state of a store gives the same bytes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _OLDEST: Final = (1980, 1, 1, 0, 0, 0)
 _UNIX: Final = 3
 _SHOW_EVERY: Final = 64
 _MODE: Final = 0o600
-"""An archive holds all texts, and the digests of access keys: it is its writer's alone."""
+"""Only the user who writes an archive may read it: it has all texts and digests of access keys."""
 
 
 def write_archive(
@@ -49,19 +49,18 @@ def write_archive(
     overwrite: bool = False,
     progress: ProgressCallback | None = None,
 ) -> ArchiveSummary:
-    """Write datasets of ``store`` (None: all, and the settings) into one file; what it holds.
+    """Write datasets of ``store`` (None: all, and the settings) to one file; return its contents.
 
-    A store that shows snapshots is written as it is at one moment, while others go on writing. The
-    file appears when it is whole: until then its name is ``path`` and an ending. It is the writer's
-    alone (mode 0600); one that is overwritten keeps its mode. What earlier backups of the store on
-    this machine, or to ``path``, have left when they were killed is removed. Equal stores give
-    equal files, byte for byte.
+    If the store supports snapshots, the state of one moment is written, while others may write. The
+    file appears under ``path`` when it is complete; until then its name has a suffix. Its mode is
+    0600; an overwritten file keeps its mode. Unfinished files of killed backups of this store on
+    this machine, or to ``path``, are deleted. Equal stores give equal files, byte for byte.
 
     Raises:
         NotFoundError: the dataset does not exist.
-        ValidationError: ``path`` exists, and is not to be overwritten.
-        StoreError: the store cannot be read, is itself a copy that has not ended, or holds what no
-            store would take from an archive; or the file cannot be written.
+        ValidationError: ``path`` exists, and ``overwrite`` is False.
+        StoreError: the store cannot be read, is an unfinished copy, or has data that no store would
+            accept from an archive; or the file cannot be written.
     """
     target = Path(path)
     if target.exists() and not overwrite:
@@ -165,6 +164,6 @@ def _refused(what: str) -> Iterator[None]:
         yield
     except (DamagedError, ValueError) as error:
         raise StoreError(
-            f"{what} cannot be in an archive, as no store would take it from there ({error}). "
-            "Check the store with `triptych doctor`, and put or delete what is wrong"
+            f"{what} cannot be in an archive, because no store would accept it ({error}). "
+            "Check the store with `triptych doctor`, and store or delete the named documents again"
         ) from error

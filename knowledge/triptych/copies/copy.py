@@ -1,4 +1,4 @@
-"""A copy of one store in another."""
+"""Copying a store into another."""
 
 from __future__ import annotations
 
@@ -43,33 +43,32 @@ def copy_store(
     """Copy datasets (None: all, and the settings) from a store or an archive into a store.
 
     Versions with their numbers and times, metadata, configurations, chunks, vectors, layers and
-    what is noted of making them are taken over as they are: no model is called. Names whose digests
-    are equal are skipped, so a copy that was killed goes on when it is run again. A source that
-    shows snapshots is copied as it is at one moment, whoever writes to it meanwhile. At the end
-    each dataset is read again from the destination and compared. Where a store that is the source
-    was purged since the last copy, the destination's files then forget what it has deleted, too;
-    a dataset that the source does not have any more stays.
+    their journal are copied unchanged; no model is called. Names with equal digests are skipped, so
+    that a killed copy continues when it is run again. If the source supports snapshots, the state
+    of one moment is copied, while others may write. At the end each dataset is read from the
+    destination and compared. If the source store was purged since the last copy, deleted data is
+    then erased from the destination's files too. Datasets that the source no longer has are kept.
 
-    ``replace`` makes these datasets of the destination equal to the source's whatever they hold,
-    and its settings too: without it, what only the destination has is an error, and settings that
-    are other there stay as they are. An archive without any setting, such as one of some datasets,
-    leaves all of them. ``progress`` is called between batches.
+    ``replace`` makes these datasets and the settings of the destination equal to the source's.
+    Without it, data that only the destination has is an error, and different settings are kept. An
+    archive without settings, such as one of some datasets, does not change them. ``progress`` is
+    called between batches.
 
-    Until the copy has ended, the destination's settings say that it is unfinished, and so do
-    commands, `triptych.open` (by an `UnfinishedStoreWarning`) and `Service.doctor`. ``again`` is
-    the command that finishes it.
+    Until the copy is complete, the destination is marked as unfinished in its settings, which
+    commands, `triptych.open` (by an `UnfinishedStoreWarning`) and `Service.doctor` report.
+    ``again`` is the command that completes it.
 
     Raises:
-        NotFoundError: the source has no such dataset.
-        ConflictError: a dataset of the destination holds what the source does not have, is of
-            another configuration, or has documents with another history, and ``replace`` is not
-            given: nothing was written. Or the destination keeps fewer old versions, which is found
-            at the first document that has more. Or somebody else wrote to it meanwhile, and it is
-            not as in the source at the end: what was copied stays, copy again.
-        ValidationError: source and destination are one store.
-        NotAvailableError: the destination cannot take over what another store holds.
-        CorruptStoreError: the file of the archive was changed meanwhile; what was copied stays.
-        StoreError: a store failed; copy again to go on. Or the source is unfinished itself.
+        NotFoundError: the source does not have the dataset.
+        ConflictError: without ``replace``, a dataset of the destination has data that the source
+            does not have, another configuration, or documents with another history: nothing was
+            written. Or the destination keeps fewer old versions, which is detected at the first
+            document with more. Or somebody else wrote to the destination, so that it differs at the
+            end: copied data remains, copy again.
+        ValidationError: source and destination are the same store.
+        NotAvailableError: the destination does not support copies.
+        CorruptStoreError: the archive was changed meanwhile; copied data remains.
+        StoreError: a store failed; copy again to continue. Or the source is unfinished itself.
     """
     erasures = None if isinstance(source, Archive) else Erasures(source, destination, datasets)
     erased = None if erasures is None else erasures.pending()
@@ -153,7 +152,7 @@ def opened_source(
 
 
 def check_datasets(source: Store | Archive, datasets: Sequence[str] | None) -> None:
-    """Refuse what `copy_store` refuses of ``source`` and ``datasets``, without a destination.
+    """Run the checks of `copy_store` on ``source`` and ``datasets``, without a destination.
 
     Raises:
         NotFoundError, StoreError: as `copy_store`.

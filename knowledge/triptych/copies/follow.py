@@ -1,4 +1,4 @@
-"""A replica: a copy that is kept as its source is, and remembers what it is a replica of."""
+"""Replicas: copies that follow the changes of their source."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _parsed(text: str) -> _Mark | None:
 def _refused(why: str) -> ConflictError:
     return ConflictError(
         f"the destination is not a replica of the source: {why}. Follow into a new store, or "
-        "replace what is there"
+        "replace the data there"
     ).hinted(_MAKES_REPLICA)
 
 
@@ -152,36 +152,35 @@ def follow_store(
     on_failure: Callable[[StoreError, float], object] | None = None,
     again: str = "",
 ) -> Iterator[CopyReport]:
-    """Copy ``source`` into ``destination`` with `copy_store`, and keep it as the source is.
+    """Copy ``source`` into ``destination`` with `copy_store`, then copy its changes continuously.
 
-    A destination without datasets (without those of ``datasets``) becomes a replica, and its
-    settings remember that: what the source does not have is removed from it from then on. Any other
-    becomes one with ``replace``.
+    A destination without datasets (without those of ``datasets``) becomes a replica, which is
+    recorded in its settings: from then on data that the source does not have is deleted from it.
+    ``replace`` makes any other destination a replica.
 
-    Yields the report of the copy, then a report of each change that was taken over, of the datasets
-    that it concerns. Documents are followed by the source's log of changes, every ``poll`` seconds;
-    chunks, vectors, layers and settings that came without a change of their document follow when
-    the log is quiet. What is noted of making layers comes with the next change of its document or
-    layer. A purge of the source is repeated: the replica's files forget what it has deleted. Killed
-    and run again, it goes on, also where the source's log does not go back so far any more. A
-    deadline around it ends it.
+    Yields the report of the copy, then a report of each copied change, for the datasets concerned.
+    Documents are followed by the source's change log, checked every ``poll`` seconds. Chunks,
+    vectors, layers and settings that changed without their document are copied when the log is
+    quiet; the journal of a layer is copied with the next change of its document or layer. A purge
+    of the source also erases deleted data from the replica's files. An interrupted replica
+    continues when it is run again, even if the source's log no longer reaches back. A deadline
+    around it ends it.
 
-    ``on_failure`` is called with each failure of a store that may pass, such as a
-    `StoreLockedError`, and with the seconds after which what failed is done again: ``poll`` at
-    first, then twice as long each time, a minute at most. Without it such a failure is raised.
-    ``again`` is that of `copy_store`.
+    ``on_failure`` is called with each transient failure of a store, such as a `StoreLockedError`,
+    and with the seconds until the next attempt: ``poll`` at first, then twice as long each time, up
+    to a minute. Without it the failure is raised. ``again`` is as in `copy_store`.
 
     Raises:
-        ConflictError: the destination has datasets or settings of its own, and ``replace`` is not
-            given; it is as it was. Or others write to it, or it keeps fewer old versions.
-        NotAvailableError: the source has no log of its changes.
+        ConflictError: the destination has other datasets or settings, and ``replace`` is False; it
+            is unchanged. Or others write to it, or it keeps fewer old versions.
+        NotAvailableError: the source has no change log.
         TriptychError: as `copy_store`.
     """
     poll = check_poll(poll)
     has = source.capabilities
     if has.changes is None:
         raise NotAvailableError(
-            "the source has no log of its changes, and so cannot be followed: copy it now and then"
+            "the source has no change log and cannot be followed: copy it regularly instead"
         )
     check_two_stores(source, destination)
     mark = ReplicaMark(has.changes, destination, datasets)

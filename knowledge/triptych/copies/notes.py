@@ -1,4 +1,4 @@
-"""What copies note in the settings of stores: that one has not ended, purges, backups under way.
+"""Notes of copies in the settings of stores: unfinished copies, purges, running backups.
 
 Whoever opens a store reads these notes, so this module imports little.
 """
@@ -69,8 +69,8 @@ def unfinished_copy(
             of = ", ".join(map(repr, names[:3])) + (", …" if names[3:] else "")
             what = f"a copy of {of} into it" if of else "a copy into it"
             return StoreError(
-                f"this store is unfinished: {what} was ended, or is under way. "
-                "Documents may be missing, or be those from before it"
+                f"this store is unfinished: {what} was interrupted, or is still running. Documents "
+                "may be missing or outdated"
             ).hinted(
                 f"{f'`{again}`' if again else 'the same copy again'} finishes it. If you cannot, "
                 "delete these datasets; `triptych doctor --repair` then forgets the copy"

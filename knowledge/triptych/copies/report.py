@@ -1,4 +1,4 @@
-"""What a copy did, and what it found at its end."""
+"""Reports of copies."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ def count(state: NameState) -> Counts:
 
 @attrs.frozen(kw_only=True, slots=True)
 class DatasetCopy:
-    """What became of one dataset.
+    """The copy of one dataset.
 
     Attributes:
         dataset_id: the dataset.
-        counts: what it has now, in the source and in the destination alike.
-        digest: the SHA-256 of all of it, which both have.
-        written: how many names were taken over.
-        unchanged: how many were there already.
-        removed: how many were removed, for the source does not have them.
+        counts: its counts by kind, equal in source and destination.
+        digest: the SHA-256 of its contents, equal in both.
+        written: the number of names copied.
+        unchanged: the number of names that were already equal.
+        removed: the number of names deleted because the source does not have them.
     """
 
     dataset_id: str
@@ -57,16 +57,15 @@ class DatasetCopy:
 
 @attrs.frozen(kw_only=True, slots=True)
 class CopyReport:
-    """What a copy did. When it is returned, each dataset was read again and is as in the source.
+    """The report of a copy, after each dataset was read again and compared with the source.
 
     Attributes:
-        datasets: what became of each.
-        settings: how many settings were taken over.
-        settings_removed: how many were removed, for the source does not have them.
-        settings_different: the keys of those that are other in the destination, and stayed as they
-            are there.
-        erased: whether the destination was made to forget what it has deleted, since the source
-            was purged.
+        datasets: the copies of the datasets.
+        settings: the number of settings copied.
+        settings_removed: the number of settings deleted because the source does not have them.
+        settings_different: the keys of settings that differ in the destination and were kept.
+        erased: whether deleted data was erased from the destination's files, because the source was
+            purged.
     """
 
     datasets: tuple[DatasetCopy, ...] = ()
@@ -77,7 +76,7 @@ class CopyReport:
 
     @property
     def counts(self) -> Counts:
-        """What all datasets have together."""
+        """The total counts of all datasets."""
         return total(each.counts for each in self.datasets)
 
 

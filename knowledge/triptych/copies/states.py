@@ -1,4 +1,4 @@
-"""What a store holds, name by name: read as plain records, and compared by digests."""
+"""Reading the contents of a store name by name, and comparing them by digests."""
 
 from __future__ import annotations
 
@@ -240,8 +240,8 @@ class StoreStates:
             if last == (info.version if info else 0) and sig == found.sig:
                 return found
         raise StoreError(
-            f"document {name!r} of dataset {dataset_id!r} changes faster than it can be read: "
-            "try again when less is written"
+            f"document {name!r} of dataset {dataset_id!r} changes faster than it can be read: try "
+            "again when there are fewer writes"
         )
 
     def _read(

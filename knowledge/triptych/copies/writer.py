@@ -1,4 +1,4 @@
-"""Writing a copy into a store: what keeps it from being made, found before, and the writer."""
+"""Writing a copy into a store, with its checks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def check_two_stores(source: Store, destination: Store) -> None:
         ValidationError: they are one store.
     """
     if source is destination or _is_one_store(source, destination):
-        raise ValidationError("source and destination are one store: name another to copy into")
+        raise ValidationError("source and destination are the same store: name another destination")
 
 
 def _is_one_store(source: Store, destination: Store) -> bool:
@@ -67,8 +67,8 @@ def check_conflicts(source: StateSource, there: StoreStates, dataset_id: str) ->
     extra = sorted(before.difference(source.names(dataset_id)))
     if extra:
         raise ConflictError(
-            f"dataset {dataset_id!r} of the destination holds what the source does not have: "
-            f"{listed(extra)}. Copy into a new store, or replace what is there"
+            f"dataset {dataset_id!r} of the destination has data that the source does not have: "
+            f"{listed(extra)}. Copy into a new store, or replace the data there"
         ).hinted(REPLACE)
     config = there.head(dataset_id).config
     if config is not None and config != source.head(dataset_id).config:
@@ -77,15 +77,15 @@ def check_conflicts(source: StateSource, there: StoreStates, dataset_id: str) ->
     if other:
         raise ConflictError(
             f"dataset {dataset_id!r} of the destination has another history than the source of: "
-            f"{listed(other)}. Copy into a new store, or replace what is there"
+            f"{listed(other)}. Copy into a new store, or replace the data there"
         ).hinted(REPLACE)
 
 
 def another_configuration(dataset_id: str) -> ConflictError:
     """The error where the destination's dataset is of another configuration."""
     return ConflictError(
-        f"dataset {dataset_id!r} of the destination is of another configuration: copy into a new "
-        "store, or replace what is there"
+        f"dataset {dataset_id!r} of the destination has another configuration: copy into a new "
+        "store, or replace the data there"
     ).hinted(REPLACE)
 
 
@@ -94,7 +94,7 @@ def another_writer(dataset_id: str, what: str) -> ConflictError:
     return ConflictError(
         f"dataset {dataset_id!r} of the destination is not as in the source{what}. Another "
         "process wrote to it meanwhile: copy again"
-    ).hinted("run the same command again: what is equal is skipped")
+    ).hinted("run the same command again: equal data is skipped")
 
 
 def listed(names: Sequence[str]) -> str:
@@ -133,8 +133,8 @@ class StateWriter:
         self._has: Capabilities = store.capabilities
         if self._has.copying is None:
             raise NotAvailableError(
-                f"{type(store).__name__} cannot take over what another store holds: copy into a "
-                "memory, SQLite, files or PostgreSQL store"
+                f"{type(store).__name__} does not support copies: copy into a memory, SQLite, "
+                "files or PostgreSQL store"
             )
         self._loader: CopyableStore = self._has.copying
         self._replaces = replaces
@@ -214,7 +214,7 @@ class StateWriter:
             raise ConflictError(
                 f"document {longest.name!r} of dataset {dataset_id!r} has {wanted - 1:,} old "
                 f"versions in the source, and the destination has kept {kept - 1:,}: it keeps "
-                "fewer old versions, so that it can never be as the source is"
+                "fewer old versions, so that it can never equal the source"
             ).hinted("open the destination with a greater history (TRIPTYCH_HISTORY)")
         self._kept = max(self._kept, kept)
 

@@ -1,1 +1,1 @@
-"""The write side: documents are stored, derived, embedded and rebuilt."""
+"""The write path: storing, deriving, embedding and rebuilding documents."""

@@ -1,4 +1,4 @@
-"""Bulk writes: a stream of documents in batches, and the tally of what became of them."""
+"""Bulk writes: batches of a stream of documents, and their report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From source documents to chunk sets: chunk, look up known vectors, embed the rest.
+"""Deriving chunk sets from documents: chunk, reuse known vectors, embed the rest.
 
 Nothing here holds a lock or a transaction: the sources are committed before, the sets are
 swapped in after. Work is batched across documents, and a text that the dataset has a

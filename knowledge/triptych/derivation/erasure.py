@@ -1,4 +1,4 @@
-"""What a purge will remove, what it cannot, and the kept answers of requests that it removes."""
+"""What a purge erases and cannot erase, and erasing the responses kept for repeated requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folders of a dataset, as the names of its documents make them, and what feeds their layers.
+"""The folders of a dataset, derived from document names, and the inputs of their layers.
 
 A folder's name is every beginning of a document's name that ends in "/"; "" is the dataset. Its
 children are the documents directly in it and the folders directly in it, those that have an

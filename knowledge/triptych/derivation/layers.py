@@ -1,4 +1,4 @@
-"""Layers: stored with what they were made from, and marked stale when that changed."""
+"""Storing layers with their signatures, and marking them stale."""
 
 from __future__ import annotations
 
@@ -325,7 +325,7 @@ def _summary_layer(layer: Layer | str) -> Layer:
 def _moved_on(name: str, expected: int, actual: int) -> ConflictError:
     return ConflictError(
         f"the layer was made from version {expected} of {name!r}, which is now at version "
-        f"{actual}: make it again from the current content",
+        f"{actual}: generate it again from the current content",
         expected=expected,
         actual=actual,
     )

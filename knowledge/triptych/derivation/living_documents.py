@@ -1,4 +1,4 @@
-"""Documents as readers see them: those that have not expired, in the versions that are kept."""
+"""Reading documents that have not expired, and their kept versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many documents at once, by their names or by a filter: listed in any order, tagged, deleted."""
+"""Operations on many documents by names or filter: listing, metadata changes, deletion."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def which_documents(
         ValidationError: neither is given, or one is invalid.
     """
     if names is None and where is None:
-        raise ValidationError("say which documents: give names, or a where")
+        raise ValidationError("no documents are named: give names or a where")
     tree = None if where is None else parse_filter(where)
     if names is None:
         return tree, None
@@ -152,8 +152,8 @@ class DocumentManager:
             last = self._documents.get_info(dataset_id, str(after))
             if last is None:
                 raise ConflictError(
-                    f"the document {after!r}, after which the page begins, is gone: begin again, "
-                    "or give the last document of the page before in place of its name"
+                    f"the document {after!r}, after which the page starts, was deleted: start "
+                    "again, or pass the last document of the previous page instead of its name"
                 )
         found = order.sorted(self._documents.list(dataset_id, prefix=prefix, where=tree))
         if last is not None:
@@ -328,7 +328,7 @@ def _missing(names: Sequence[str] | None, found: Iterable[str]) -> tuple[str, ..
 
 def _changing(info: DocumentInfo) -> Failure:
     error = ConflictError(
-        f"the document {info.name!r} was changed again and again meanwhile: call again",
+        f"the document {info.name!r} was changed repeatedly meanwhile: call again",
         actual=info.version,
     )
     return Failure(dataset_id=info.dataset_id, name=info.name, error=error)

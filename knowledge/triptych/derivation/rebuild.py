@@ -1,4 +1,4 @@
-"""Datasets brought up to date: what is stale is derived again, what waits for vectors is filled."""
+"""Rebuilding datasets: deriving stale chunks and making pending vectors."""
 
 from __future__ import annotations
 

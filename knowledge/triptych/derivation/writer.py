@@ -1,4 +1,4 @@
-"""The write path: commit the source, derive outside any transaction, swap the set in."""
+"""The write path: store the document, derive outside a transaction, swap in the chunk set."""
 
 from __future__ import annotations
 
@@ -379,8 +379,7 @@ class Writer:
         filler.touched.update(behind, (derivation.document.name for derivation in made))
         filler.lacking([document.name for document in documents])
         error = ConflictError(
-            f"the dataset {dataset_id!r} was deleted again and again while the chunks were "
-            "to be stored"
+            f"the dataset {dataset_id!r} was deleted repeatedly while its chunks were being stored"
         )
         return RefreshResult(
             names=(*behind, *(derivation.document.name for derivation in made)),

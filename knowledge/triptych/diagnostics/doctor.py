@@ -1,4 +1,4 @@
-"""The Service's doctor: examine everything, and repair what can be made again from the truth."""
+"""The Service's doctor: checks everything, and repairs data that can be derived again."""
 
 from __future__ import annotations
 
@@ -93,8 +93,8 @@ class DatasetExaminer:
         left_out += unchunked.sentences()
         if unjudged:
             skipped.append(
-                f"{place}: whether {unjudged} chunks without a vector ought to have one, which "
-                "the embedder tells that it was filled with"
+                f"{place}: whether {unjudged} chunks without a vector should have one, which only "
+                "the embedder of the dataset knows"
             )
         for name in sets.without(set()):
             self._orphaned_set(dataset, name, tally, place)
@@ -240,9 +240,7 @@ class Doctor:
                 check = attrs.evolve(check, repair="the copy is forgotten: it left no dataset")
             tally.add(check, "the store", str(unfinished), remedy=unfinished.hint)
         if self._diagnostics is None:
-            skipped.append(
-                "what only the store sees of itself: this backend has no checks of its own"
-            )
+            skipped.append("the internals of the store: this backend has no checks")
         else:
             for finding in self._diagnostics.check_integrity(datasets):
                 deadlines.check("the examination")
@@ -255,7 +253,7 @@ class Doctor:
                 raise
             except (TriptychError, TypeError, ValueError) as error:
                 # A value of another type than the schema's ends in one of the latter two.
-                skipped.append(f"dataset {dataset!r}: its reading broke off ({error})")
+                skipped.append(f"dataset {dataset!r}: reading it failed ({error})")
                 tally.add("documents.unreadable", f"dataset {dataset!r}", dataset_id=dataset)
         return DoctorReport(
             findings=tuple(self._judged(each, datasets) for each in tally.findings()),
@@ -276,7 +274,7 @@ class Doctor:
                 continue
             verify_weights = getattr(model, "verify_weights", None)
             if verify_weights is None:
-                skipped.append(f"the weights of {model.signature}: it has no files that it knows")
+                skipped.append(f"the weights of {model.signature}: it has no known files")
                 continue
             try:
                 verify_weights()
@@ -326,7 +324,7 @@ class Doctor:
     ) -> list[str]:
         actions: list[str] = []
         if any(finding.derives for finding in findings) and not self._embeds():
-            actions.append("left what would have to be embedded: the embedder does not answer")
+            actions.append("did not repair vectors: the embedder does not respond")
             findings = [finding for finding in findings if not finding.derives]
         # A check that finds something beyond repair in one dataset is not let loose on the store.
         names = {finding.check for finding in findings if finding.repairable}
@@ -338,7 +336,7 @@ class Doctor:
             actions.append(f"removed {', '.join(map(str, drafts)) or 'no drafts'}")
         if "copy.unfinished" in names and self._settings is not None:
             forget_copies(self._settings)
-            actions.append("forgot a copy that has left no dataset")
+            actions.append("removed the record of a copy that has no dataset")
         for dataset in self._documents.list_datasets():
             checks = {
                 finding.check
@@ -350,7 +348,7 @@ class Doctor:
             except CancelledError:
                 raise
             except TriptychError as error:
-                actions.append(f"left dataset {dataset!r} half way ({error})")
+                actions.append(f"left dataset {dataset!r} partly repaired ({error})")
         return actions
 
     def _mend_dataset(

@@ -1,4 +1,4 @@
-"""Documents and layers of a dataset: what is wrong with them, and what a check left out."""
+"""Checks of the documents and layers of a dataset."""
 
 from __future__ import annotations
 

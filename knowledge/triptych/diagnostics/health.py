@@ -1,4 +1,4 @@
-"""The health check: store, index, embedder and datasets, looked at before long work.
+"""The health check: a quick test of store, index, embedder and datasets before long work.
 
 It reads and probes, and repairs nothing: what it finds says what to do.
 """
@@ -40,8 +40,7 @@ def answering(what: str) -> Iterator[None]:
         if scope.remaining:  # it was cancelled
             raise
         raise _SilentError(
-            f"{what} did not answer within {_PATIENCE:g} seconds: check that its server runs, and "
-            "what stands between"
+            f"{what} did not answer within {_PATIENCE:g} seconds: check its server and the network"
         ) from error
 
 

@@ -1,8 +1,8 @@
-"""Evaluation: how well a knowledge base finds, and how far the numbers can be trusted.
+"""Evaluation of search and answer quality, with confidence intervals and significance tests.
 
-`evaluate` asks a Service the questions of a `Collection` (`read_beir`, `read_golden`) and scores
-what it finds; `compare` sets two evaluations side by side. The parts are pure functions, for use
-on rankings from anywhere: metrics, intervals, tests.
+`evaluate` runs the questions of a `Collection` (`read_beir`, `read_golden`) on a Service and scores
+the results; `compare` compares two evaluations. Metrics, intervals and tests are pure functions,
+which also work on rankings of other systems.
 """
 
 from triptych._internal.lazy import lazy_exports

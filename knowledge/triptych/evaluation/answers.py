@@ -1,4 +1,4 @@
-"""The answers of `ask` to golden questions, to be judged; and when it abstains."""
+"""Collecting the answers of `ask` to golden questions, and scoring abstentions."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 @attrs.frozen(kw_only=True, slots=True)
 class AbstentionScore:
-    """How rightly questions were left unanswered.
+    """How often abstentions are correct.
 
     Attributes:
-        abstained: how many questions were.
-        unanswerable: how many have no answer.
-        precision: of those left unanswered, the share that has no answer; None without any.
-        recall: of those without an answer, the share that was left unanswered; None without any.
+        abstained: the number of abstentions.
+        unanswerable: the number of questions without an answer.
+        precision: the share of abstentions whose question has no answer; None without any.
+        recall: the share of questions without an answer that were abstained; None without any.
     """
 
     abstained: int
@@ -37,7 +37,7 @@ class AbstentionScore:
 
     @classmethod
     def of(cls, collection: Collection, abstained: Mapping[str, str]) -> AbstentionScore:
-        """The score of these abstentions, by query id."""
+        """Compute the score of these abstentions by query id."""
         without = {query.query_id for query in collection.queries if query.unanswerable}
         right = len(without & abstained.keys())
         return cls(
@@ -50,14 +50,14 @@ class AbstentionScore:
 
 @attrs.frozen(kw_only=True, slots=True)
 class CollectedAnswers:
-    """What `ask` said.
+    """The collected answers of `ask`.
 
     Attributes:
-        samples: the answers, with what the model was shown, to be judged.
-        abstained: by query id, why there is no answer: "nothing", "weak", "model".
-        failures: by query id, why a model could not answer.
-        score: the abstentions beside the questions that have no answer; None without such.
-        warnings: what `ask` warned of, each once.
+        samples: the answers with their contexts, for judging.
+        abstained: the reason of each abstention by query id: "nothing", "weak", "model".
+        failures: the error of the model by query id.
+        score: the score of abstentions; None if every question has an answer.
+        warnings: the distinct warnings of `ask`.
     """
 
     samples: tuple[RagSample, ...]
@@ -78,11 +78,11 @@ def collect_answers(
     max_tokens: int = 1_024,
     progress: ProgressCallback | None = None,
 ) -> CollectedAnswers:
-    """Ask every question, one after the other. A model that fails is counted, and the next asked.
+    """Ask every question in order; failures of the model are counted.
 
     Raises:
         NotAvailableError: no language model is configured.
-        ProviderError: it failed for every question.
+        ProviderError: the model failed for every question.
     """
     options: dict[str, Any] = {} if token_budget is None else {"token_budget": token_budget}
     samples: list[RagSample] = []

@@ -1,8 +1,8 @@
-"""Fitting a calibration: from golden questions to whether a result answers.
+"""Fitting a calibration, which predicts whether a result answers its question.
 
-Each question is searched once. A result answers if a relevant document is among its hits; that of a
-question without an answer never does. The lanes' signals (`triptych.search.answerability`) of all
-results are fitted by logistic regression, the two classes with equal weight, and no weight below 0.
+Each golden question is searched once. A result answers if it has a relevant document; the result of
+a question without an answer never does. The lanes' signals (`triptych.search.answerability`) are
+fitted by logistic regression with equal weight for both classes and no negative weight.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 FOLDS = 5
 LEAST = 10
-"""So many questions of each kind are needed."""
+"""The minimum number of questions of each kind."""
 REFUSED = 0.05
-"""Of the results that answer, at most this share is judged "nothing" where the model is fitted."""
+"""The maximum share of answering results that the fit may judge "nothing"."""
 PRECISION = 0.9
-"""What share of the results judged "enough" should answer."""
+"""The target share of answering results among those judged "enough"."""
 
 _PENALTY = 1.0  # of the squared weights, over signals of deviation 1
 _ROUNDS = 50
@@ -53,7 +53,7 @@ class JudgedSignals:
 
 @attrs.frozen(kw_only=True, slots=True)
 class CalibrationReport:
-    """A calibration; how many questions have an answer that was not found; warnings."""
+    """A calibration, the number of questions whose answer was not found, and warnings."""
 
     calibration: Calibration
     missed: int
@@ -69,9 +69,9 @@ def calibrate(
     searches: SearchPipeline | None = None,
     progress: ProgressCallback | None = None,
 ) -> CalibrationReport:
-    """Fit how a dataset's results are judged. Nothing is kept: see `save_calibration`.
+    """Fit a calibration for a dataset. It is not stored: see `save_calibration`.
 
-    ``searches`` runs the questions; None is the Service's own.
+    ``searches`` runs the questions; None is the Service's pipeline.
 
     Raises:
         ValidationError: there are fewer than 10 questions whose answer was found, or fewer than 10
@@ -108,8 +108,8 @@ def calibrate(
             models[lanes_key(lanes)] = fit_model(usable, names)
     if not models:
         raise NotAvailableError(
-            "no lane gives signals for enough questions: the store has no statistics of terms, and "
-            "there are no vectors"
+            "no lane has signals for enough questions: the store has no term statistics, and there "
+            "are no vectors"
         )
     assert config is not None  # the dataset was searched
     warnings = few_queries_warning(len(samples))
@@ -143,7 +143,7 @@ def collect_signals(
     searches: SearchPipeline | None = None,
     progress: ProgressCallback | None = None,
 ) -> tuple[list[JudgedSignals], int]:
-    """Search every question; its signals, and how many have an answer that was not found."""
+    """Search every question; return the signals, and how many have an answer that was not found."""
     check_whole(top_k, "top_k", least=1)
     targets = find_targets(service, dataset_id, collection, passages=False)
     searches = service.searches if searches is None else searches
@@ -161,10 +161,10 @@ def collect_signals(
 
 
 def fit_model(samples: Sequence[JudgedSignals], names: Sequence[str]) -> LaneModel:
-    """Fit one model on these signals; its numbers are of questions that it was not fitted on.
+    """Fit one model on these signals; its scores are cross-validated.
 
-    For those, the questions are put into five parts by a digest of their text, and each part is
-    judged by a model that was fitted on the others, thresholds included.
+    The questions are split into five parts by a digest of their text, and each part is judged by a
+    model and thresholds fitted on the others.
     """
     signals = np.array([[sample.signals[name] for name in names] for sample in samples])
     answered = np.array([sample.answered for sample in samples])
@@ -273,7 +273,7 @@ def _held_out(
 
 
 def area_under_curve(high: NDArray[np.float64], low: NDArray[np.float64]) -> float:
-    """How often a value of ``high`` is above one of ``low``; ties count half."""
+    """Return how often a value of ``high`` is above one of ``low``; ties count half."""
     if not len(high) or not len(low):
         return 0.5
     return float((high[:, None] > low).mean() + 0.5 * (high[:, None] == low).mean())

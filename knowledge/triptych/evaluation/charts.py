@@ -1,4 +1,4 @@
-"""Charts as SVG: pure functions from values to markup that a page can hold.
+"""SVG charts: pure functions from values to markup for a page.
 
 Colours are CSS classes (``s0``, ``s1``, … a series each), so that the page decides them. Every
 mark that stands for a value says which in its ``<title>``, which browsers show without scripts.

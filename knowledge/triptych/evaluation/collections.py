@@ -1,4 +1,4 @@
-"""What a knowledge base is evaluated on: questions, and what answers them."""
+"""Collections for evaluations: questions and their relevant documents."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST = 1000  # 2 to this power is the gain of a grade, and still far from a flo
 
 
 def whole_grade(written: str) -> int:
-    """The grade that ``written`` is, in decimal digits.
+    """Parse a grade in decimal digits.
 
     Raises:
         ValueError: it is not a whole number, or none from -1,000 to 1,000; the message says which.
@@ -38,10 +38,10 @@ def whole_grade(written: str) -> int:
 
 
 def read_file(path: str | os.PathLike[str]) -> bytes:
-    """The bytes of a file.
+    """Read a file.
 
     Raises:
-        NotFoundError: it is not there, is not a regular file, or cannot be read.
+        NotFoundError: it does not exist, is not a regular file, or cannot be read.
     """
     try:
         return read_regular(path)
@@ -61,9 +61,9 @@ def one_by_one(
 
 
 class MalformedFileError(ValidationError):
-    """A file of a collection, a run or an evaluation is not what it should be.
+    """A file of a collection, a run or an evaluation is malformed.
 
-    ``file`` names it and ``line`` counts from 1 (0: the file as a whole).
+    ``file`` is its name, ``line`` the line from 1 (0: the whole file).
     """
 
     def __init__(self, message: str, *, file: str, line: int = 0) -> None:
@@ -74,9 +74,9 @@ class MalformedFileError(ValidationError):
 
 @attrs.frozen(kw_only=True, slots=True)
 class JudgedPassage:
-    """A passage that answers a question: ``text``, word for word, in ``document``.
+    """A passage that answers a question: the exact ``text`` in ``document``.
 
-    White space counts as one space when it is looked up. ``grade`` is its relevance.
+    Runs of white space match each other. ``grade`` is its relevance.
     """
 
     document: str
@@ -89,15 +89,15 @@ class JudgedQuery:
     """A question with its judgements.
 
     Attributes:
-        query_id: names the question within its collection.
-        text: what is searched for.
-        grades: relevance by document: 0 irrelevant, 1 and more relevant, the higher the more.
-        passages: the passages that answer it, where they are known.
-        answer: a correct answer, for metrics that compare with one; "" without.
-        excluded: documents that are taken out of its ranking, such as the one it was taken from.
-        keywords: words and phrases that a text which answers it holds.
-        unanswerable: no document answers it, and a search should say so.
-        reviewed: a person looked at it; what a model proposed is not reviewed.
+        query_id: the id of the question in its collection.
+        text: the text of the query.
+        grades: relevance by document: 0 is irrelevant, higher grades are more relevant.
+        passages: the passages that answer it, if known.
+        answer: a correct answer, for metrics that need a reference; "" without.
+        excluded: documents to remove from its ranking, such as the one it was derived from.
+        keywords: words and phrases in texts that answer it.
+        unanswerable: whether no document answers it.
+        reviewed: whether a person has reviewed it; proposals of a model are not reviewed.
     """
 
     query_id: str
@@ -113,20 +113,20 @@ class JudgedQuery:
     def __attrs_post_init__(self) -> None:
         if self.unanswerable and any(grade > 0 for grade in self.grades.values()):
             raise ValidationError(
-                f"the query {self.query_id!r} is said to have no answer, and has relevant documents"
+                f"the query {self.query_id!r} is marked as unanswerable, but has relevant documents"
             )
 
 
 @attrs.frozen(kw_only=True, slots=True)
 class Collection:
-    """Judged questions, and the documents they are asked of.
+    """Judged questions and the documents to search.
 
     Attributes:
-        name: what reports call it.
-        queries: the questions, each with an id of its own.
-        by_suffix: whether documents are named by the end of their path, ``start.md`` for
+        name: the name in reports.
+        queries: the questions, with unique ids.
+        by_suffix: whether judgements name documents by the end of their path, ``start.md`` for
             ``guide/start.md``, instead of exactly.
-        documents: gives the documents again with each call; None: they are in the store already.
+        documents: returns the documents at each call; None if they are in the store already.
     """
 
     name: str
@@ -138,5 +138,5 @@ class Collection:
         seen: set[str] = set()
         for query in self.queries:
             if query.query_id in seen:
-                raise ValidationError(f"the query id {query.query_id!r} comes twice")
+                raise ValidationError(f"the query id {query.query_id!r} occurs twice")
             seen.add(query.query_id)

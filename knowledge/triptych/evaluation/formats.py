@@ -1,4 +1,4 @@
-"""Collections, judgements and runs as others write them, in the layouts of BEIR and of TREC.
+"""Reading and writing collections, judgements and runs in the formats of BEIR and TREC.
 
 BEIR's is a folder or a zip file: ``corpus.jsonl`` has one ``{"_id", "title", "text"}`` a line,
 ``queries.jsonl`` one ``{"_id", "text"}``, ``qrels/SPLIT.tsv`` a head and then ``query-id corpus-id
@@ -37,17 +37,17 @@ from triptych.records import NewDocument
 
 
 def read_beir(path: str | os.PathLike[str], *, split: str = "test") -> Collection:
-    """The collection in a folder or zip file: the judged queries of ``split``, in file order.
+    """Read the collection in a folder or zip file: the judged queries of ``split``, in file order.
 
-    As in BEIR's own evaluation, a document of the query's own id is taken out of its ranking
-    (in ArguAna queries are documents themselves), unless it is judged relevant.
+    As in BEIR's evaluation, a document with the id of the query is removed from its ranking (in
+    ArguAna queries are documents themselves), unless it is judged relevant.
 
-    The corpus is not read here, but by the collection's ``documents``: their content is title
-    and text, their metadata the title.
+    The corpus is read later, by the collection's ``documents``: their content is title and text,
+    their metadata the title.
 
     Raises:
-        NotFoundError: the file or folder does not exist, or a part of the layout is missing.
-        MalformedFileError: a line is not what it should be; it is named.
+        NotFoundError: the file or folder does not exist, or a part of it is missing.
+        MalformedFileError: a line is malformed; the error names it.
     """
     folder = _Folder.open(Path(path))
     texts = {}
@@ -220,11 +220,11 @@ _SPACE = re.compile(r"[ \t\n\r\f\v]")
 
 
 def read_qrels(path: str | os.PathLike[str]) -> dict[str, dict[str, int]]:
-    """Grades by query and document, in file order.
+    """Read grades by query and document, in file order.
 
     Raises:
         NotFoundError: the file cannot be read.
-        MalformedFileError: a line is not one of qrels; it is named.
+        MalformedFileError: a line is malformed; the error names it.
     """
     grades: dict[str, dict[str, int]] = {}
     for line, (query, _, document, written) in _rows(path, ("query", "0", "document", "grade")):
@@ -241,10 +241,10 @@ def read_qrels(path: str | os.PathLike[str]) -> dict[str, dict[str, int]]:
 
 
 def write_qrels(path: str | os.PathLike[str], judgements: Mapping[str, Mapping[str, int]]) -> None:
-    """Write judgements, in their order; a query without any leaves no trace.
+    """Write judgements in their order; queries without judgements are omitted.
 
     Raises:
-        ValidationError: an id holds white space, or is empty. Nothing was written.
+        ValidationError: an id contains white space or is empty. Nothing was written.
     """
     lines = [
         f"{_id(query)} 0 {_id(document)} {grade}\n"
@@ -255,11 +255,11 @@ def write_qrels(path: str | os.PathLike[str], judgements: Mapping[str, Mapping[s
 
 
 def read_run(path: str | os.PathLike[str]) -> dict[str, list[Scored]]:
-    """Each query's documents with their scores, in the order that trec_eval gives them.
+    """Read each query's documents with their scores, in the order of trec_eval.
 
     Raises:
         NotFoundError: the file cannot be read.
-        MalformedFileError: a line is not one of a run; it is named.
+        MalformedFileError: a line is malformed; the error names it.
     """
     run: dict[str, dict[str, float]] = {}
     columns = ("query", "Q0", "document", "rank", "score", "tag")
@@ -286,15 +286,15 @@ def read_run(path: str | os.PathLike[str]) -> dict[str, list[Scored]]:
 def write_run(
     path: str | os.PathLike[str], run: Mapping[str, Sequence[Scored]], *, tag: str = "triptych"
 ) -> None:
-    """Write each query's documents with their scores, best first, so that the order is kept.
+    """Write each query's documents with their scores, best first, so that trec_eval keeps the
+    order.
 
-    Triptych breaks ties by document name ascending, trec_eval by id descending. So a score that
-    is not below the one before it in single precision is lowered to the next number that is:
-    whoever reads the file ranks as it was ranked here. All other scores are written as they
-    are. A query without documents leaves no trace.
+    Triptych breaks ties by document name ascending, trec_eval by id descending. So a score that is
+    not below the previous one in single precision is lowered to the next number that is. All other
+    scores are unchanged. Queries without documents are omitted.
 
     Raises:
-        ValidationError: an id or the tag holds white space or is empty, a document comes twice,
+        ValidationError: an id or the tag contains white space or is empty, a document occurs twice,
             or a score is not a finite number. Nothing was written.
     """
     lines: list[str] = []

@@ -1,4 +1,4 @@
-"""A golden set: questions and the files that answer them, in YAML, read and written.
+"""Golden sets: questions and the files that answer them, in YAML.
 
     name: manual
     queries:
@@ -55,11 +55,11 @@ _ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
 def read_golden(path: str | os.PathLike[str]) -> Collection:
-    """The golden set in a YAML file; a query without ``id`` is named by its place, from 1.
+    """Read the golden set in a YAML file; the default ``id`` of a query is its position from 1.
 
     Raises:
         NotFoundError: the file does not exist.
-        MalformedFileError: the file is not a golden set; it names the line.
+        MalformedFileError: the file is not a golden set; the error names the line.
     """
     file = Path(path)
     try:
@@ -155,10 +155,10 @@ def golden_yaml(
     comments: Sequence[str] = (),
     notes: Mapping[str, str] | None = None,
 ) -> str:
-    """The questions as YAML. ``comments`` come first, and ``notes`` above each query, by its id.
+    """Format the questions as YAML, with ``comments`` at the top and ``notes`` by query id.
 
-    A query that names no file and is not said to have no answer gets an empty ``expected_files``
-    to fill in: until then `read_golden` refuses it.
+    A query without files that is not marked as unanswerable gets an empty ``expected_files`` to
+    fill in; until then `read_golden` refuses it.
     """
     queries = list(queries)
     lines = [f"# {each}" for each in comments]
@@ -192,7 +192,7 @@ def golden_yaml(
 
 
 def logged_yaml(questions: Iterable[LoggedQuestion]) -> str:
-    """Logged questions as a golden set to fill in."""
+    """Format logged questions as a golden set to fill in."""
     queries, notes = [], {}
     for number, logged in enumerate(questions, start=1):
         query = JudgedQuery(query_id=f"asked-{number}", text=logged.text, reviewed=False)

@@ -1,14 +1,12 @@
 """Retrieval metrics: pure functions of one query's ranking and judgements, as in trec_eval.
 
 A ranking is a sequence of ids, best first. Judgements map an id to its grade: relevant from
-``least_grade`` (1) up; what is graded 0 or less, or not at all, is not relevant and gains
-nothing. A query without a relevant id scores 0 in every metric; trec_eval counts it in means
-as such, and so does `score_run`.
+``least_grade`` (1) up; grades of 0 or less and missing grades are not relevant and have no gain. A
+query without a relevant id scores 0 in every metric, and counts as such in means, as in trec_eval.
 
-An id that comes a second time in a ranking, and the empty id, take up their place and earn
-nothing.
+A repeated id in a ranking, and the empty id, occupy a rank without gain.
 
-Reference implementation: trec_eval 9 (NIST), to which these agree within 1e-9.
+Reference implementation: trec_eval 9 (NIST), with which these agree within 1e-9.
 """
 
 from __future__ import annotations
@@ -27,16 +25,15 @@ Gain = Literal["linear", "exponential"]
 Metric = Callable[[Sequence[str], Mapping[str, int]], float]
 
 DEFAULT_CUTOFFS = (1, 5, 10, 100)
-"""The depths that metrics are taken at, where nothing else is said."""
+"""The default depths of metrics."""
 DEFAULT_BUDGETS = (500, 1_000, 2_000, 4_000)
 """Tokens of returned text."""
 
 
 def in_trec_order(scores: Mapping[str, float]) -> list[str]:
-    """Ids as trec_eval ranks them: score descending, then id descending.
+    """Sort ids as trec_eval does: by score descending, then by id descending.
 
-    Scores are compared in single precision, which is what trec_eval reads them into; ids by
-    code point.
+    Scores are compared in single precision, as in trec_eval; ids by code point.
 
     Raises:
         ValidationError: a score is not a number.
@@ -52,7 +49,7 @@ def in_trec_order(scores: Mapping[str, float]) -> list[str]:
 def recall_at(
     k: int, ranking: Sequence[str], grades: Mapping[str, int], *, least_grade: int = 1
 ) -> float:
-    """Recall@k: relevant ids among the first ``k``, over all relevant ids.
+    """Return recall@k: relevant ids among the first ``k``, over all relevant ids.
 
     Source: Manning, Raghavan and Schütze (2008), Introduction to Information Retrieval, §8.3.
     """
@@ -63,7 +60,7 @@ def recall_at(
 def precision_at(
     k: int, ranking: Sequence[str], grades: Mapping[str, int], *, least_grade: int = 1
 ) -> float:
-    """Precision@k: relevant ids among the first ``k``, over ``k``, however few were found.
+    """Return precision@k: relevant ids among the first ``k``, over ``k``, even if fewer were found.
 
     Source: Manning, Raghavan and Schütze (2008), §8.4.
     """
@@ -73,7 +70,7 @@ def precision_at(
 def success_at(
     k: int, ranking: Sequence[str], grades: Mapping[str, int], *, least_grade: int = 1
 ) -> float:
-    """Success@k: 1 where a relevant id is among the first ``k``, else 0.
+    """Return success@k: 1 if a relevant id is among the first ``k``, else 0.
 
     Source: Craswell and Hawking (2004), Overview of the TREC 2004 Web track.
     """
@@ -83,7 +80,7 @@ def success_at(
 def reciprocal_rank(
     ranking: Sequence[str], grades: Mapping[str, int], *, least_grade: int = 1
 ) -> float:
-    """1 over the rank of the first relevant id, 0 without one; its mean is MRR.
+    """Return 1 over the rank of the first relevant id, 0 without one; the mean is MRR.
 
     Source: Voorhees (1999), The TREC-8 Question Answering Track Report.
     """
@@ -97,9 +94,9 @@ def reciprocal_rank(
 def average_precision(
     ranking: Sequence[str], grades: Mapping[str, int], *, least_grade: int = 1
 ) -> float:
-    """``Σ precision@rank(d) / |relevant|`` over the relevant ids found; its mean is MAP.
+    """Return ``Σ precision@rank(d) / |relevant|`` over the relevant ids found; the mean is MAP.
 
-    Relevant ids that were not found count as precision 0.
+    Relevant ids that were not found have precision 0.
 
     Source: Manning, Raghavan and Schütze (2008), §8.4.
     """
@@ -116,15 +113,15 @@ def average_precision(
 def ndcg_at(
     k: int, ranking: Sequence[str], grades: Mapping[str, int], *, gain: Gain = "linear"
 ) -> float:
-    """nDCG@k: ``Σ gain(grade) / log2(rank + 1)`` over the first ``k``, over that of an ideal order.
+    """Return nDCG@k: ``Σ gain(grade) / log2(rank + 1)`` to rank ``k``, over the ideal order's.
 
     Linear gain is the grade itself (Järvelin and Kekäläinen 2002, ACM TOIS 20(4), as
     trec_eval's ndcg_cut computes it); exponential gain is ``2**grade - 1`` (Burges et al.
     2005, ICML). With grades 0 and 1 they are the same.
 
     Raises:
-        ValidationError: there is no such gain, ``k`` is not a whole number from 1 up, or a
-            grade is beyond 1,000.
+        ValidationError: the gain is unknown, ``k`` is not a whole number from 1 up, or a grade is
+            above 1,000.
     """
     worth = _GAINS.get(gain)
     if worth is None:
@@ -145,7 +142,7 @@ def ndcg_at(
 
 
 def metric_names(cutoffs: Iterable[int] = DEFAULT_CUTOFFS) -> list[str]:
-    """The names that `score_ranking` gives its values, in order.
+    """Return the names of the values of `score_ranking`, in order.
 
     ``ndcg@k``, ``ndcg_exp@k`` (exponential gain), ``recall@k``, ``precision@k`` and
     ``success@k`` for every cutoff, then ``mrr`` and ``map`` over the whole ranking.
@@ -160,7 +157,7 @@ def score_ranking(
     cutoffs: Iterable[int] = DEFAULT_CUTOFFS,
     least_grade: int = 1,
 ) -> dict[str, float]:
-    """Every metric of one query, by the names of `metric_names`.
+    """Compute every metric of one query, by the names of `metric_names`.
 
     Raises:
         ValidationError: a cutoff is not a whole number from 1 up.
@@ -176,10 +173,10 @@ def score_run(
     cutoffs: Iterable[int] = DEFAULT_CUTOFFS,
     least_grade: int = 1,
 ) -> dict[str, dict[str, float]]:
-    """Every metric of every judged query, by query id, in the judgements' order.
+    """Compute every metric of every judged query, by query id, in the judgements' order.
 
-    A judged query that the run lacks scores 0, and a query nobody judged is left out: means
-    over the answer are those of ``trec_eval -c``.
+    A judged query that the run lacks scores 0, and queries without judgements are omitted, so that
+    means equal those of ``trec_eval -c``.
     """
     cutoffs = tuple(cutoffs)
     return {
@@ -224,11 +221,11 @@ def evidence_within(
     *,
     least_grade: int = 1,
 ) -> float:
-    """The share of relevant units whose text ends within the first ``budget`` tokens returned.
+    """Return the share of relevant units whose text ends within the first ``budget`` tokens.
 
-    ``found`` has, best first, the unit that each returned text holds ("" for none) and the
-    tokens of that text. The text that would pass the budget ends the count, and so do all after
-    it. Without a relevant unit the share is 0.
+    ``found`` has, best first, the unit in each returned text ("" for none) and its number of
+    tokens. The first text that exceeds the budget ends the count. Without a relevant unit the share
+    is 0.
     """
     relevant = {unit for unit, grade in grades.items() if grade >= least_grade}
     held: set[str] = set()

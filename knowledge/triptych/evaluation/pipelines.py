@@ -1,4 +1,4 @@
-"""Pipelines beside each other on the same questions: each is a mode of the evaluation."""
+"""Comparing pipelines on the same questions: each is a mode of the evaluation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def service_pipeline(service: Service) -> Pipeline:
-    """What a search of the Service does that names no pipeline."""
+    """Return the pipeline of the Service's default search."""
     options = service.options
     return Pipeline(
         name="default",
@@ -38,10 +38,10 @@ def service_pipeline(service: Service) -> Pipeline:
 
 
 def ablation_stages(service: Service, pipeline: Pipeline) -> Mapping[str, Pipeline]:
-    """The pipeline stage by stage: each lane alone, all of them, then one step after the other.
+    """Return the stages of a pipeline: each lane alone, all lanes, then one more step at a time.
 
-    Names are those of the lanes, "hybrid", and "+ " with the class of each rewriter and
-    postprocessor that joins there.
+    Their names are the lanes, "hybrid", and "+ " with the class of each added rewriter and
+    postprocessor.
     """
     lanes = tuple(pipeline.lanes or service.lanes)
     if not service.options.has_embedder:
@@ -87,17 +87,17 @@ def evaluate_pipelines(
     least_grade: int = 1,
     progress: ProgressCallback | None = None,
 ) -> Evaluation:
-    """Ask every question of every pipeline, one search at a time: a mode of the result for each.
+    """Run every question in every pipeline, one search at a time; each is a mode of the result.
 
-    By ``granularity`` a document is ranked by its best chunk among the hits, of which there are as
-    many as the pipeline's ``top_k`` says; or, without the pipeline's postprocessors, as `evaluate`
-    ranks documents. Questions without an answer are left out. ``configuration`` has
-    ``model_calls``: how many calls of models each pipeline took for a question, on average.
+    Depending on ``granularity``, a document is ranked by its best chunk among the pipeline's
+    ``top_k`` hits; or, without the pipeline's postprocessors, as in `evaluate`. Questions without
+    an answer are left out. ``configuration`` has ``model_calls``: the mean number of model calls
+    for a question by pipeline.
 
     Raises:
         ValidationError: there are no pipelines, or no questions with an answer.
         NotFoundError: the dataset does not exist.
-        NotAvailableError: a pipeline cannot be served.
+        NotAvailableError: a pipeline cannot run.
     """
     queries = [query for query in collection.queries if not query.unanswerable]
     if not pipelines or not queries:
@@ -210,7 +210,7 @@ class _CountedModel:
 
 
 def counted(step: Any, counter: _Counter) -> Any:
-    """A step like ``step`` whose models' calls are counted, where it names them as its fields."""
+    """Return a copy of ``step`` that counts the calls of models in its fields."""
     if not attrs.has(type(step)):
         return step
     changed: dict[str, Any] = {}

@@ -1,8 +1,8 @@
-"""A golden set proposed by a language model from a dataset's documents, for a person to review.
+"""Golden questions proposed by a language model from a dataset's documents, for a person to review.
 
-Each question comes with its evidence: words of the document that answer it. Evidence that does not
-stand in the document, word for word, is thrown away with its question, and counted. A question that
-the text is said not to answer cannot be checked like that: look at each.
+Each question has evidence: a quotation of the document that answers it. If the quotation is not in
+the document word for word, the question is dropped and counted. Questions without an answer cannot
+be checked in this way: review each.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ _UNANSWERED = (
 
 @attrs.frozen(kw_only=True, slots=True)
 class Proposals:
-    """What a model proposed.
+    """The proposals of a model.
 
     Attributes:
         queries: the questions, none of them reviewed.
-        dropped: how many were thrown away, by reason.
-        failures: how many calls brought nothing that can be used, each with its reason.
-        calls: how often the model was asked; ``usage`` what that took.
+        dropped: the number of dropped questions by reason.
+        failures: the number of failed calls by reason.
+        calls: the number of model calls; ``usage`` is their usage.
     """
 
     queries: tuple[JudgedQuery, ...]
@@ -79,17 +79,16 @@ def propose_questions(
 ) -> Proposals:
     """Ask a model for ``count`` questions with an answer, and for ``unanswerable`` ones without.
 
-    Documents are taken in the order of a digest of their names: any part of a dataset is a sample
-    of it, and the same dataset gives the same documents. Each is asked for once, until there are
-    enough questions or no documents left.
+    Documents are used in the order of a digest of their names, so that they are a reproducible
+    sample. Each is used once, until there are enough questions or no documents left.
 
-    ``max_tokens`` is the limit of one answer.
+    ``max_tokens`` is the limit of one response.
 
     Raises:
-        ValidationError: a number is below its least.
-        NotFoundError: the dataset does not exist, or nothing in it.
+        ValidationError: a number is too small.
+        NotFoundError: the dataset does not exist or is empty.
         ProviderSetupError: the model's key, name or address is wrong.
-        ProviderError: no call came to anything.
+        ProviderError: every call failed.
     """
     check_whole(count, "count")
     check_whole(unanswerable, "unanswerable")
@@ -134,11 +133,11 @@ class _Run:
     found: int = 0
 
     def begin(self) -> None:
-        """Count the questions of another kind from here."""
+        """Start counting questions of another kind."""
         self.found = 0
 
     def ask(self, document: SourceDocument, task: str, count: int) -> None:
-        """Ask for questions about a document, and keep those that can be used."""
+        """Request questions about a document, and keep the valid ones."""
         text = _excerpt(document)
         mark = new_mark([text])
         messages = [

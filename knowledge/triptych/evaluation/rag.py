@@ -1,11 +1,11 @@
-"""How good the answers are: RAGAS metrics, judged by a language model.
+"""RAGAS metrics of answer quality, judged by a language model.
 
 Faithfulness and answer relevance are those of Es et al. (2023), RAGAS: Automated Evaluation of
-Retrieval Augmented Generation, arXiv 2309.15217. Context precision and context recall came
-later with the authors' library; they need an answer that is known to be right.
+Retrieval Augmented Generation, arXiv 2309.15217. Context precision and context recall are from the
+authors' library; they need a reference answer.
 
-A judgement that is malformed, or that the model could not give, is no score: the value is None,
-the problem is kept with what the judge said, and means are over the rest, whose number they tell.
+If a judgement is malformed or the model fails, the value is None and the problem is recorded with
+the judge's response. Means are over the remaining values, whose number is reported.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ RAG_METRICS = ("faithfulness", "answer_relevance", "context_precision", "context
 
 @attrs.frozen(kw_only=True, slots=True)
 class RagSample:
-    """A question, what was retrieved for it (best first), and what was answered.
+    """A question, its retrieved contexts (best first), and the answer.
 
-    ``reference`` is an answer known to be right, "" without one.
+    ``reference`` is a correct answer, or "".
     """
 
     query_id: str
@@ -49,7 +49,7 @@ class RagSample:
 
 @attrs.frozen(kw_only=True, slots=True)
 class JudgeProblem:
-    """A judgement that was not made: ``answer`` is what the judge said, "" if a model failed."""
+    """A missing judgement: ``answer`` is the judge's response, "" if a model failed."""
 
     query_id: str
     metric: str
@@ -59,17 +59,17 @@ class JudgeProblem:
 
 @attrs.frozen(kw_only=True, slots=True)
 class RagEvaluation:
-    """What the judge made of the answers.
+    """The judgements of answers.
 
     Attributes:
-        values: by metric, one value a sample in their order; None: not judged, or not defined.
-        estimates: by metric, the mean over the values there are, None without any.
-        scored: by metric, over how many samples that mean is.
-        malformed: how many judgements were not made because an answer was not as asked for.
-        problems: those, and failures of a model, each with what the judge said.
+        values: by metric, one value for each sample in order; None: not judged or undefined.
+        estimates: by metric, the mean over the existing values, None without any.
+        scored: by metric, the number of samples in that mean.
+        malformed: the number of judgements missing because of a malformed response.
+        problems: these, and failures of a model, each with the judge's response.
         judge: the model's signature; ``embedder`` likewise, "" without.
-        calls: how often the judge was asked; ``usage`` what that took.
-        warnings: what lessens the trust in the means.
+        calls: the number of calls of the judge; ``usage`` is their usage.
+        warnings: reasons to distrust the means.
     """
 
     query_ids: tuple[str, ...]
@@ -86,14 +86,16 @@ class RagEvaluation:
 
 
 def answers_json(evaluation: RagEvaluation) -> dict[str, Any]:
-    """The judged answers as JSON's types, every problem with what the judge said."""
+    """Convert the judged answers to plain data for JSON, with the judge's response to each
+    problem."""
     return {"format": "triptych-answers/1", **to_dict(evaluation)}
 
 
 def faithfulness(judge: Judge, sample: RagSample) -> float | None:
-    """``F = |V| / |S|``: of the answer's statements S, those V that the contexts support.
+    """Return ``F = |V| / |S|``: the share of the answer's statements S that the contexts support
+    (V).
 
-    None where the answer states nothing. Source: arXiv 2309.15217, §3, "Faithfulness".
+    None if the answer has no statements. Source: arXiv 2309.15217, §3, "Faithfulness".
     """
     statements = _statements(judge, sample.question, sample.answer)
     return _supported(judge, statements, sample.contexts)
@@ -102,7 +104,7 @@ def faithfulness(judge: Judge, sample: RagSample) -> float | None:
 def answer_relevance(
     judge: Judge, sample: RagSample, embedder: Embedder, *, questions: int = 3
 ) -> float | None:
-    """``AR = 1/n Σ sim(q, q_i)``: cosines of the question and n questions made from the answer.
+    """Return ``AR = 1/n Σ sim(q, q_i)``: cosines of the question and n questions from the answer.
 
     None for an empty answer. Source: arXiv 2309.15217, §3, "Answer relevance".
     """
@@ -119,11 +121,11 @@ def answer_relevance(
 
 
 def context_precision(judge: Judge, sample: RagSample) -> float | None:
-    """``Σ_k (precision@k · v_k) / Σ_k v_k`` over the contexts in rank order.
+    """Return ``Σ_k (precision@k · v_k) / Σ_k v_k`` over the contexts in rank order.
 
-    ``v_k`` is 1 where the k-th context was useful for arriving at the reference answer, or at
-    the answer given where there is no reference. 0 where none was; None without a context or
-    an answer. Source: the RAGAS library's context precision; the paper has none.
+    ``v_k`` is 1 if the k-th context was useful for the reference answer, or without a reference for
+    the given answer. The result is 0 if none was useful; None without a context or an answer.
+    Source: the context precision of the RAGAS library, not the paper.
     """
     answer = sample.reference or sample.answer
     if not sample.contexts or not answer.strip():
@@ -145,10 +147,10 @@ def context_precision(judge: Judge, sample: RagSample) -> float | None:
 
 
 def context_recall(judge: Judge, sample: RagSample) -> float | None:
-    """Of the reference answer's statements, the share that the contexts support.
+    """Return the share of the reference answer's statements that the contexts support.
 
-    None without a reference, or where it states nothing. Source: the RAGAS library's context
-    recall; the paper has none.
+    None without a reference, or if it has no statements. Source: the context recall of the RAGAS
+    library, not the paper.
     """
     statements = _statements(judge, sample.question, sample.reference)
     return _supported(judge, statements, sample.contexts)
@@ -164,14 +166,14 @@ def evaluate_answers(
     max_tokens: int = 2_048,
     progress: ProgressCallback | None = None,
 ) -> RagEvaluation:
-    """Judge every sample by every metric, one after the other.
+    """Judge every sample by every metric in order.
 
-    Answer relevance needs ``embedder``, and context recall a reference: without, the values
-    are None. ``questions`` are made of each answer for answer relevance.
+    Answer relevance needs ``embedder``, and context recall a reference; otherwise the values are
+    None. ``questions`` is the number of questions generated from each answer for answer relevance.
 
     Raises:
-        ValidationError: no samples, an unknown metric, or two samples of one id.
-        ProviderError: no question to the judge came to anything.
+        ValidationError: there are no samples, a metric is unknown, or two samples have the same id.
+        ProviderError: every call of the judge failed.
     """
     for metric in metrics:
         if metric not in RAG_METRICS:
@@ -180,7 +182,7 @@ def evaluate_answers(
             )
     query_ids = tuple(sample.query_id for sample in samples)
     if not samples or not metrics or len(set(query_ids)) < len(query_ids):
-        raise ValidationError("give samples with an id of its own each, and at least one metric")
+        raise ValidationError("give samples with unique ids, and at least one metric")
     check_whole(questions, "questions", least=1)
     seat = Judge(llm=judge, max_tokens=max_tokens)
     judged: dict[str, Callable[[RagSample], float | None]] = {
@@ -250,9 +252,9 @@ def collect_samples(
     mode: Mode | str | None = None,
     progress: ProgressCallback | None = None,
 ) -> list[RagSample]:
-    """Retrieve for every question of a collection, and have ``answer(question, hits)`` answer it.
+    """Search for every question of a collection, and answer it with ``answer(question, hits)``.
 
-    What ``answer`` raises passes through.
+    Errors of ``answer`` propagate.
     """
     samples = []
     for query in one_by_one(collection.queries, "answering questions", "answering", progress):
@@ -314,7 +316,7 @@ def _warnings(
     if failed:
         warnings.append(f"a model failed {failed} times; those are not scored: see problems")
     if no_embedder:
-        warnings.append("answer relevance needs an embedder and none was given")
+        warnings.append("answer relevance needs an embedder, but none was given")
     short = [f"{name} {count}" for name, count in scored.items() if count < samples]
     if short:
         warnings.append(f"of {samples} samples there are values for fewer: {', '.join(short)}")
@@ -330,7 +332,7 @@ _RULES = (
 
 
 class MalformedJudgementError(TriptychError):
-    """A judge's answer is not what was asked for; ``answer`` is what it said."""
+    """A judge's response is malformed; ``answer`` is the response."""
 
     def __init__(self, message: str, *, answer: str) -> None:
         super().__init__(message)
@@ -345,11 +347,11 @@ def fence(name: str, text: str) -> str:
 
 @attrs.define(kw_only=True)
 class Judge:
-    """A language model in the judge's seat, and what its answers took so far.
+    """A language model as a judge, with its usage so far.
 
-    What is judged is fenced: it stands between marks that it cannot hold, since they carry its own
-    digest, and the prompt says that it is data. An answer counts only if it is the one JSON object
-    that was asked for, with a list of the right kind and length under the right key.
+    Judged texts are fenced by marks with their own digest, which they cannot contain, and the
+    prompt says that they are data. A response is valid only if it is exactly the requested JSON
+    object, with a list of the right type and length under the right key.
     """
 
     llm: LLM
@@ -358,11 +360,11 @@ class Judge:
     usage: Usage = attrs.field(factory=Usage)
 
     def texts(self, task: str, key: str, *material: str, count: int | None = None) -> list[str]:
-        """A list of non-empty texts under ``key``; ``count`` of them, where it is given.
+        """Request a list of non-empty texts under ``key``; exactly ``count``, if given.
 
         Raises:
-            MalformedJudgementError: the answer is anything else.
-            ProviderError: the model could not answer.
+            MalformedJudgementError: the response is anything else.
+            ProviderError: the model failed.
         """
         form = f'{{"{key}": ["...", "..."]}}'
         answer, found = self._ask(task, key, form, material)
@@ -375,11 +377,11 @@ class Judge:
         return found
 
     def verdicts(self, task: str, *material: str, count: int) -> list[bool]:
-        """``count`` truth values under the key "verdicts".
+        """Request ``count`` truth values under the key "verdicts".
 
         Raises:
-            MalformedJudgementError: the answer is anything else.
-            ProviderError: the model could not answer.
+            MalformedJudgementError: the response is anything else.
+            ProviderError: the model failed.
         """
         answer, found = self._ask(task, "verdicts", '{"verdicts": [true, false]}', material)
         for each in found:
@@ -415,7 +417,7 @@ class Judge:
             ) from error
         if not isinstance(value, dict) or list(value) != [key] or not isinstance(value[key], list):
             raise MalformedJudgementError(
-                f"the answer is not an object with a list under {key!r} alone", answer=said.text
+                f"the answer is not an object with only a list under {key!r}", answer=said.text
             )
         return said.text, value[key]
 

@@ -1,4 +1,4 @@
-"""An evaluation or a comparison as one HTML page: it opens without a network and without scripts.
+"""HTML reports of evaluations and comparisons, without scripts or network access.
 
 Plots are inline SVG, styles are in the page, colours follow the reader's light or dark scheme.
 """
@@ -21,7 +21,7 @@ _BASELINE = "bm25"
 
 
 def headline(metrics: Sequence[str]) -> list[str]:
-    """The metrics that a glance should show: nDCG@10 first, where it was measured."""
+    """Return the main metrics: nDCG@10 first, if it was measured."""
     found = [name for name in _WANTED if name in metrics]
     if "ndcg@10" in found:
         return found
@@ -30,10 +30,10 @@ def headline(metrics: Sequence[str]) -> list[str]:
 
 
 def evaluation_html(evaluation: Evaluation) -> str:
-    """The page of one evaluation.
+    """Return the page of one evaluation.
 
-    Means with their intervals by mode and metric, recall at depth, evidence by budget, latency,
-    each mode's differences from keyword search by query, and what it ran under.
+    It has means with intervals by mode and metric, recall at depth, evidence by budget, latency,
+    each mode's differences from keyword search by query, and the configuration.
     """
     shown = headline(evaluation.metrics)
     modes = list(evaluation.modes)
@@ -90,7 +90,7 @@ def evaluation_html(evaluation: Evaluation) -> str:
 
 
 def comparison_html(comparison: Comparison, *, name_a: str, name_b: str) -> str:
-    """The page of a comparison: every test in a table, and the first metric's differences."""
+    """Return the page of a comparison: a table of all tests, and the first metric's differences."""
     first = comparison.differences[0].metric
     parts = [
         f"<p>Differences are {escape(name_b)} less {escape(name_a)}, over "
@@ -113,7 +113,7 @@ def comparison_html(comparison: Comparison, *, name_a: str, name_b: str) -> str:
 def answers_html(
     title: str, judged: RagEvaluation | None, collected: CollectedAnswers, warnings: Sequence[str]
 ) -> str:
-    """The page of judged answers: metrics, abstentions, every answer, and what went wrong."""
+    """Return the page of judged answers: metrics, abstentions, every answer, and problems."""
     parts = [_warnings(warnings)]
     if judged is not None:
         parts += [
@@ -148,7 +148,7 @@ def answers_html(
 
 
 def answer_rows(judged: RagEvaluation) -> list[tuple[str, str, str, str, str]]:
-    """By metric: mean, low and high of its interval, how many answers were scored."""
+    """Return for each metric the mean, its interval, and the number of scored answers."""
     rows = []
     for metric, estimate in judged.estimates.items():
         numbers = (None,) * 3 if estimate is None else (estimate.mean, estimate.low, estimate.high)

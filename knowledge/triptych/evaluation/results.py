@@ -1,4 +1,4 @@
-"""What an evaluation found, under what, and with what certainty; two of them compared; as JSON."""
+"""The results of evaluations and comparisons, and their JSON form."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from triptych.records.serialization import from_dict, to_dict
 
 
 class Granularity(StrEnum):
-    """What is ranked: whole documents, or chunks; or documents, each where its best chunk is."""
+    """The ranked unit: documents, chunks, or documents ranked by their best chunk."""
 
     DOCUMENT = "document"
     CHUNK = "chunk"
@@ -35,7 +35,7 @@ class Granularity(StrEnum):
 
 @attrs.frozen(kw_only=True, slots=True)
 class Latency:
-    """Percentiles of the time that one search took, in milliseconds."""
+    """Percentiles of the duration of a search in milliseconds."""
 
     p50: float
     p95: float
@@ -43,23 +43,23 @@ class Latency:
 
     @classmethod
     def of(cls, milliseconds: Sequence[float]) -> Latency:
-        """The percentiles of at least one time."""
+        """Compute the percentiles of at least one duration."""
         p50, p95, p99 = np.percentile(milliseconds, [50, 95, 99]).tolist()
         return cls(p50=p50, p95=p95, p99=p99)
 
 
 @attrs.frozen(kw_only=True, slots=True)
 class ModeResult:
-    """One mode's part of an evaluation.
+    """The result of one mode of an evaluation.
 
     Attributes:
-        values: by metric, one value a query, in the order of `Evaluation.query_ids`.
+        values: by metric, one value for each query in the order of `Evaluation.query_ids`.
         estimates: by metric, the mean over queries with its 95% interval.
-        latencies: milliseconds a search, in the same order; 0 where it could not be served.
-        recall_at_depth: the mean recall at depth 1, 2, … down to the depth searched.
-        warnings: what went wrong on the way.
-        checks: expected keywords and abstention, where the questions have some: `check_answers`.
-        rankings: by query, the names that were ranked with their scores; not kept in JSON.
+        latencies: milliseconds for each query in the same order; 0 if the search failed.
+        recall_at_depth: the mean recall at depth 1, 2, … to the depth searched.
+        warnings: problems of this mode.
+        checks: expected keywords and abstention, if the questions have any: `check_answers`.
+        rankings: by query, the ranked names with their scores; not in JSON.
     """
 
     values: Mapping[str, Sequence[float]]
@@ -74,23 +74,22 @@ class ModeResult:
 
     @property
     def latency(self) -> Latency:
-        """The percentiles of `latencies`, without those of queries that were not served."""
+        """The percentiles of `latencies`, without failed searches."""
         return Latency.of([each for each in self.latencies if each > 0] or [0.0])
 
 
 @attrs.frozen(kw_only=True, slots=True)
 class Evaluation:
-    """How well a knowledge base found what a collection's questions ask for.
+    """The result of an evaluation.
 
     Attributes:
         collection: the collection's name.
-        granularity: what was ranked.
+        granularity: the ranked unit.
         query_ids: the judged queries, in order.
         modes: the result of each mode, "bm25", "vector" or "hybrid".
-        configuration: what it ran under: versions, embedder, chunker, language, ranker,
-            postprocessors, depth.
-        warnings: what concerns every mode.
-        questions: the text of each query, by its id; empty where a file does not have them.
+        configuration: versions, embedder, chunker, language, ranker, postprocessors, depth.
+        warnings: warnings for all modes.
+        questions: the text of each query by id; empty if the file does not have them.
     """
 
     collection: str
@@ -112,10 +111,11 @@ _SAME = 1e-12  # values that differ by less are ties
 
 @attrs.frozen(kw_only=True, slots=True)
 class Difference:
-    """One metric of two runs: ``values`` are ``b - a`` by query, as in `Comparison.query_ids`.
+    """The difference of one metric: ``values`` are ``b - a`` in the order of
+    `Comparison.query_ids`.
 
-    ``p`` is the p-value of a paired randomisation test, ``p_holm`` the same adjusted for all
-    tests of the comparison. ``estimate`` is the mean difference with its 95% interval.
+    ``p`` is the p-value of a paired randomisation test, ``p_holm`` the same adjusted for all tests
+    of the comparison. ``estimate`` is the mean difference with its 95% interval.
     """
 
     metric: str
@@ -130,20 +130,20 @@ class Difference:
 
     @property
     def better(self) -> int:
-        """How many queries b answers better."""
+        """The number of queries for which b is better."""
         return sum(value > _SAME for value in self.values)
 
     @property
     def worse(self) -> int:
-        """How many queries b answers worse."""
+        """The number of queries for which b is worse."""
         return sum(value < -_SAME for value in self.values)
 
 
 @attrs.frozen(kw_only=True, slots=True)
 class Comparison:
-    """The differences between two evaluations, over the queries that both have.
+    """The differences between two evaluations, over their common queries.
 
-    ``questions`` has their texts by id, as far as the evaluations have them.
+    ``questions`` has their texts by id, if the evaluations have them.
     """
 
     query_ids: tuple[str, ...]
@@ -161,12 +161,11 @@ def compare(
 ) -> Comparison:
     """Compare ``b`` with ``a``, query by query.
 
-    ``metrics`` are those that both have unless named; ``modes`` are pairs of a mode of ``a``
-    and one of ``b``, by default each mode that both have with itself.
+    ``metrics`` are by default all common ones; ``modes`` are pairs of a mode of ``a`` and one of
+    ``b``, by default each common mode with itself.
 
     Raises:
-        ValidationError: the two have no queries, no modes or no metrics in common, or one that
-            was named is not there.
+        ValidationError: the two have no common queries, modes or metrics, or lack a named one.
     """
     pairs = [(mode, mode) for mode in a.modes if mode in b.modes] if modes is None else list(modes)
     common = [metric for metric in a.metrics if metric in b.metrics]
@@ -219,10 +218,10 @@ def compare(
 def compare_modes(
     evaluation: Evaluation, baseline: str, mode: str, *, metrics: Sequence[str] | None = None
 ) -> Comparison:
-    """Compare one mode of an evaluation with another of it, the ``baseline``.
+    """Compare one mode of an evaluation with another one, the ``baseline``.
 
     Raises:
-        ValidationError: it has no such mode or metric.
+        ValidationError: it does not have the mode or metric.
     """
     return compare(evaluation, evaluation, metrics=metrics, modes=[(baseline, mode)])
 
@@ -256,11 +255,11 @@ def _warnings(a: Evaluation, b: Evaluation, queries: int) -> list[str]:
 
 
 FORMAT = "triptych-evaluation/1"
-"""The form's name and version. Fields may be added under it, none changed or removed."""
+"""The name and version of the format. A version may gain fields, but not change or lose any."""
 
 
 def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
-    """The evaluation as JSON's types; rankings are left out."""
+    """Convert the evaluation to plain data for JSON, without rankings."""
     return {
         "format": FORMAT,
         "collection": evaluation.collection,
@@ -285,7 +284,7 @@ def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def comparison_json(comparison: Comparison) -> dict[str, Any]:
-    """The comparison as JSON's types."""
+    """Convert the comparison to plain data for JSON."""
     return {
         "format": "triptych-comparison/1",
         "warnings": list(comparison.warnings),
@@ -308,11 +307,11 @@ def write_evaluation(path: str | os.PathLike[str], evaluation: Evaluation) -> No
 
 
 def read_evaluation(path: str | os.PathLike[str]) -> Evaluation:
-    """The evaluation in a JSON file.
+    """Read an evaluation from a JSON file.
 
     Raises:
         NotFoundError: the file cannot be read.
-        MalformedFileError: it is not an evaluation, or of another version.
+        MalformedFileError: it is not an evaluation, or has another version.
     """
     try:
         value = json.loads(read_file(path))

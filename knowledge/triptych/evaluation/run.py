@@ -1,4 +1,4 @@
-"""`evaluate`: ask a knowledge base every judged question, and score and check what it finds."""
+"""`evaluate`: search for every judged question, and score and check the results."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 
 TOP_K = 10
 CHECKS = ("keywords@1", f"keywords@{TOP_K}", "abstention_precision", "abstention_recall")
-"""The names of what `check_answers` gives, where the questions have something to check."""
+"""The names of the values of `check_answers`."""
 
 
 def keyword_coverage(keywords: Sequence[str], hits: Sequence[Hit]) -> float:
-    """The share of the keywords that the hits' texts hold, taken together.
+    """Return the share of the keywords that occur in the hits' texts together.
 
-    Case does not count, and white space counts as one space. A window counts as text of its hit.
+    Case is ignored, and white space counts as one space. A window is part of its hit's text.
     """
     text = "\n".join(_folded(hit.window or hit.content) for hit in hits)
     return sum(_folded(keyword) in text for keyword in keywords) / len(keywords)
@@ -52,13 +52,13 @@ def keyword_coverage(keywords: Sequence[str], hits: Sequence[Hit]) -> float:
 def check_answers(
     service: Service, queries: Sequence[JudgedQuery], *, dataset_id: str, mode: str
 ) -> Mapping[str, Estimate]:
-    """Search each question's chunks, and check what was found; nothing where none is to check.
+    """Search the chunks for each question, and check keywords and abstention, if there are any.
 
-    ``keywords@1`` and ``keywords@10``: `keyword_coverage` of the first hit and of ten, over the
-    questions with keywords. ``abstention_precision``: of the results that are "nothing", the share
-    whose question has no answer; ``abstention_recall``: of the questions without an answer, the
-    share whose result is "nothing" (`Result.answerability`). Without a calibration only a result
-    without hits is that.
+    ``keywords@1`` and ``keywords@10``: `keyword_coverage` of the first hit and of ten hits, over
+    the questions with keywords. ``abstention_precision``: the share of "nothing" results whose
+    question has no answer; ``abstention_recall``: the share of questions without an answer whose
+    result is "nothing" (`Result.answerability`). Without a calibration only results without hits
+    are "nothing".
     """
     negative = any(query.unanswerable for query in queries)
     asked = [query for query in queries if query.keywords or negative]
@@ -102,33 +102,33 @@ def evaluate(
     least_grade: int = 1,
     progress: ProgressCallback | None = None,
 ) -> Evaluation:
-    """Ask every question of the collection in every mode, one after the other, and score it.
+    """Run every question of the collection in every mode, one search at a time, and score it.
 
-    Each search asks for as many hits as the greatest of ``cutoffs``; MRR and MAP are taken over
-    these. At chunk granularity chunks are ranked, and the share of evidence within ``budgets``
+    Each search requests as many hits as the greatest of ``cutoffs``, over which MRR and MAP are
+    computed. At chunk granularity chunks are ranked, and the share of evidence within ``budgets``
     of tokens is measured too (metrics ``evidence@500`` and so on, in tokens).
 
-    Questions without an answer are in no metric of the ranking; with them, and with expected
-    keywords, `ModeResult.checks` says how rightly a search abstains and what its hits hold.
+    Questions without an answer are in no ranking metric. `ModeResult.checks` has the quality of
+    abstention and the expected keywords in hits.
 
-    A query that a mode cannot serve scores 0 in it, and so does what the dataset does not hold:
-    both are in the warnings. Latency is that of one search at a time, the first one left out.
+    A query that fails in a mode scores 0, and so does a relevant document that the dataset lacks;
+    warnings report both. Latency is for one search at a time, without the first.
 
     Args:
-        dataset_id: where the collection's documents are; nothing is put there.
-        modes: by default every mode; those that cannot serve a single query are left out, with
-            a warning. One that is named raises instead.
+        dataset_id: the dataset with the collection's documents; nothing is stored.
+        modes: the modes; a mode that cannot serve any query raises. None runs all modes, and drops
+            those that cannot with a warning.
         granularity: "document" ranks by `search_documents`, "chunk" by `search`.
-        cutoffs: the depths metrics are taken at.
-        budgets: tokens of returned text; for chunks alone.
-        count_tokens: how many tokens a text costs.
-        least_grade: the grade from which a document or passage is relevant.
+        cutoffs: the depths of metrics.
+        budgets: tokens of returned text; only for chunks.
+        count_tokens: returns the number of tokens of a text.
+        least_grade: the minimum grade of a relevant document or passage.
 
     Raises:
-        ValidationError: an argument is invalid, or a golden set names a file by an ending
-            that several documents have.
+        ValidationError: an argument is invalid, or a golden set names a file by a suffix that
+            several documents have.
         NotFoundError: the dataset does not exist.
-        NotAvailableError: a mode that was named could not serve a single query.
+        NotAvailableError: a named mode could not serve any query.
     """
     granularity = _granularity(granularity)
     chosen = _modes(service, modes)
@@ -165,7 +165,9 @@ def evaluate(
         except NotAvailableError as error:
             if modes is not None or mode is Mode.BM25:
                 raise
-            warnings.append(f"mode {str(mode)!r} is left out, for it served no query: {error}")
+            warnings.append(
+                f"mode {str(mode)!r} is left out, because it could serve no query: {error}"
+            )
     return Evaluation(
         collection=collection.name,
         granularity=granularity,

@@ -1,7 +1,7 @@
-"""How far a mean can be trusted: bootstrap intervals and a paired randomisation test.
+"""Bootstrap intervals of means and a paired randomisation test.
 
-Both are seeded: the same values give the same answer. They treat queries as drawn at random
-from all that could be asked; they say nothing about another collection.
+Both are seeded: the same values give the same result. They treat the queries as a random sample of
+all possible ones, and do not apply to other collections.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from triptych.errors import ValidationError
 RESAMPLES = 1_000
 PERMUTATIONS = 10_000
 FEWEST_QUERIES = 50
-"""Under so many queries a warning says that differences are hardly told apart."""
+"""With fewer queries a warning says that differences are hardly significant."""
 
 _K = TypeVar("_K", bound=Hashable)
 
@@ -37,11 +37,11 @@ class Estimate:
 def bootstrap(
     values: Mapping[_K, Sequence[float]], *, resamples: int = RESAMPLES, seed: int = 0
 ) -> dict[_K, Estimate]:
-    """The mean of each row of values with its 95% percentile bootstrap interval.
+    """Return the mean of each row of values with its 95% percentile bootstrap interval.
 
-    Every row holds one value a query, the queries in the same order; a resample draws as many
-    queries with replacement, the same ones for every row. The interval spans the 2.5th to the
-    97.5th percentile of the resamples' means.
+    Every row has one value for each query, in the same order; a resample draws as many queries with
+    replacement, the same for every row. The interval spans the 2.5th to the 97.5th percentile of
+    the resamples' means.
 
     Source: Efron and Tibshirani (1993), An Introduction to the Bootstrap, §13.3; for retrieval
     Sakai (2006), SIGIR.
@@ -79,11 +79,11 @@ def randomisation_test(
     permutations: int = PERMUTATIONS,
     seed: int = 0,
 ) -> float:
-    """The two-sided p-value of the difference of means between two runs on the same queries.
+    """Return the two-sided p-value of the difference of means of two runs on the same queries.
 
-    Under the null hypothesis each query's two values may be swapped: p is the share of random
-    swaps with a difference at least as great as the one seen, both counted with one added, so
-    that it is never 0 (least 1 / (permutations + 1)).
+    Under the null hypothesis each query's two values may be swapped: p is the share of random swaps
+    with a difference at least as great as the observed one, with one added to both counts, so that
+    it is never 0 (minimum 1 / (permutations + 1)).
 
     Source: Smucker, Allan and Carterette (2007), CIKM; the added one from Davison and Hinkley
     (1997), Bootstrap Methods and their Application, §4.2.

@@ -1,4 +1,4 @@
-"""What counts as found: judged documents and passages, and the hits that hold them."""
+"""Matching hits with judged documents and passages."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Searching a declared grid of search options: chosen on one half of the questions, judged on the
-other.
+"""Searching a grid of search options on one half of the questions, and testing on the other.
 
 What is best of many on some questions is best there partly by chance. So the halves are kept
 apart: a question's half is that of a digest of its text, and stays whatever else is asked.
@@ -234,11 +233,13 @@ def _before(
     """
     settings, config = service.store.capabilities.settings, service.chunks.config(dataset_id)
     if settings is None:
-        raise NotAvailableError("this store keeps no settings, and so no ranker of a dataset")
+        raise NotAvailableError(
+            "this store keeps no settings, and cannot store a ranker for a dataset"
+        )
     if pipeline != service_pipeline(service) or any(key in _SEARCH for key in grid):
         raise ValidationError(
-            "only the ranker of a dataset is kept: leave the pipeline out, and of the grid all but "
-            "ranker, depth and weights.LANE"
+            "only the ranker of a dataset can be stored: leave out the pipeline, and use only "
+            "ranker, depth and weights.LANE in the grid"
         )
     found = sum(
         any(grade > 0 and name not in each.missing for name, grade in each.grades.items())
@@ -285,6 +286,6 @@ def _keep(
     if not written or service.chunks.config(dataset_id) != config:
         settings.set_setting(key, before, expected=text)
         raise ConflictError(
-            f"the search settings or the configuration of {dataset_id!r} were changed while it "
-            "was measured, and nothing is kept: measure again"
+            f"the search settings or the configuration of {dataset_id!r} were changed during the "
+            "measurement, and nothing was stored: measure again"
         )

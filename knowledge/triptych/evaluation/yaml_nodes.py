@@ -1,4 +1,4 @@
-"""Reads YAML by its nodes, which unlike its values know their lines. Needs PyYAML."""
+"""Reading YAML as nodes, which have line numbers. Needs PyYAML."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Change events drive rebuilds: debounced, serialised, and no wider than they need to be.
+"""Rebuilds on change events: debounced, one at a time, and with the smallest possible scope.
 
-An `EventNotifier` reports what changed; an `EventReloader` gathers events into windows and
-hands the smallest scope that covers a window to a `Rebuilder`, which is a Service or a
-directory sync. `QueueNotifier` is the notifier for programs that know what they change.
+An `EventNotifier` reports changes; an `EventReloader` collects events in windows and passes the
+smallest scope that covers a window to a `Rebuilder`, such as a Service or a directory sync. A
+program that makes the changes itself reports them with `QueueNotifier`.
 """
 
 from triptych._internal.lazy import lazy_exports

@@ -1,8 +1,8 @@
-"""The loop inside a reloader: events gather in a window, and what is due is rebuilt and reported.
+"""The loop of a reloader: collects events in a window, rebuilds its scope and reports.
 
-Scopes form a join-semilattice: sets of documents, as large as a scope can name, below their
-dataset below everything. `join_scopes` is associative, commutative and idempotent, so a window
-needs to remember one scope only, however many events it holds and in whatever order they came.
+Scopes form a join-semilattice: sets of documents, up to the maximum of a scope, below their
+dataset, below everything. `join_scopes` is associative, commutative and idempotent, so that a
+window is only one scope, independent of the number and order of its events.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from triptych.records import ChangeEvent, EventKind, RebuildReport, RebuildScope
 
 
 def scope_of(event: ChangeEvent) -> RebuildScope:
-    """The document of an event, its dataset, or everything.
+    """Return the scope of an event: its document, its dataset, or everything.
 
-    A bulk event, and one without ``doc_name``, means the whole dataset; one without
-    ``dataset_id``, every dataset.
+    A bulk event, or one without ``doc_name``, means the whole dataset; one without ``dataset_id``,
+    all datasets.
     """
     doc_name = "" if event.kind is EventKind.BULK else event.doc_name
     return _narrowest(event.dataset_id, doc_name)
 
 
 def join_scopes(left: RebuildScope | None, right: RebuildScope | None) -> RebuildScope | None:
-    """The smallest scope that covers both; None covers nothing."""
+    """Return the smallest scope that covers both; None covers nothing."""
     if left is None or right is None or left == right:
         return right if left is None else left
     if left.dataset_id != right.dataset_id:

@@ -1,4 +1,4 @@
-"""A notifier for programs that know what they change."""
+"""A notifier for programs that report their own changes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from triptych.records import ChangeEvent, EventKind, check_whole
 
 
 class QueueNotifier:
-    """An `EventNotifier` that any thread of the program may tell of changes.
+    """An `EventNotifier` to which any thread of the program can report changes.
 
-    It holds ``capacity`` events at most and loses none: when more wait to be read, those of
-    each dataset become one bulk event of the dataset, and when there are too many datasets
-    as well, all become one bulk event without a dataset, which means every dataset. An event
-    equal to one that waits replaces it. Nothing that calls `notify` ever blocks.
+    It holds at most ``capacity`` events and loses no change: if more are waiting, the events of
+    each dataset become one bulk event; if there are too many datasets, all become one bulk event
+    for all datasets. An event replaces an equal waiting one. `notify` never blocks.
     """
 
     def __init__(self, *, capacity: int = 1024) -> None:
@@ -33,7 +32,7 @@ class QueueNotifier:
         self._closed = False
 
     def notify(self, event: ChangeEvent) -> bool:
-        """Tell of a change; False when the notifier is closed and nobody will hear of it.
+        """Report a change; return False if the notifier is closed and the event is lost.
 
         Raises:
             ValidationError: ``event`` is not a `ChangeEvent`.
@@ -51,21 +50,21 @@ class QueueNotifier:
             return True
 
     def events(self) -> Iterator[ChangeEvent]:
-        """Every event in order, for one reader; ends after `close`, when all were read."""
+        """Yield every event in order, for one reader; end after `close` when all were read."""
         while (event := self._next()) is not None:
             yield event
 
     def join(self) -> None:
-        """Return once the reader has taken in each event of before this call, or after `close`.
+        """Return once the reader has received each event from before this call, or after `close`.
 
         Raises:
-            CancelledError: the deadline around this call passed; without a reader it must.
+            CancelledError: the deadline around this call passed, such as without a reader.
         """
         with self._changed:
             wait_for(self._changed, self._taken_in, "waiting for the reader of events")
 
     def close(self) -> None:
-        """Take no more events; `events` ends after those that wait. Idempotent."""
+        """Accept no more events; `events` ends after the waiting ones. Idempotent."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

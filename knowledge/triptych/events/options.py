@@ -1,4 +1,4 @@
-"""The options of a reloader, its clock, how its parts wait, and the records of its rebuilds."""
+"""The options of a reloader, its clock, and the records of its rebuilds."""
 
 from __future__ import annotations
 
@@ -16,38 +16,36 @@ from triptych.records import RebuildReport, RebuildScope
 
 
 class Clock(Protocol):
-    """Where a reloader's seconds come from: one small object that a test can replace."""
+    """The clock of a reloader, which tests can replace."""
 
     def now(self) -> float:
-        """Seconds since some fixed moment; never goes back. Called from several threads."""
+        """Return monotonic seconds since a fixed moment. Called from several threads."""
         ...
 
     def wait(self, condition: threading.Condition, timeout: float | None) -> None:
-        """Release ``condition``, which the caller holds, and take it again once it was
-        notified or ``timeout`` seconds have passed (None: only once notified). May return
-        early."""
+        """Release ``condition``, which the caller holds, and acquire it again after it is notified
+        or after ``timeout`` seconds (None: no timeout). It may return early."""
         ...
 
 
 LOOK_UP = 1.0
-"""Seconds. A signal that comes just as the main thread falls asleep on a lock leaves its
-handler waiting until the thread wakes, and cancelling a deadline wakes nobody: so no wait is
-longer than this."""
+"""The maximum wait in seconds: a signal that arrives just when the main thread starts to wait for a
+lock is handled only when the thread wakes, and cancelling a deadline wakes no thread."""
 
 
 _POLL = 0.1
-"""Seconds between two looks at a deadline, which cannot notify the condition it cancels."""
+"""Seconds between checks of a deadline, which cannot notify a condition."""
 
 
 class SystemClock:
-    """The real one: `time.monotonic`, which no change of the wall clock touches."""
+    """The default clock: `time.monotonic`."""
 
     def now(self) -> float:
-        """Seconds of the monotonic clock."""
+        """Return the seconds of the monotonic clock."""
         return time.monotonic()
 
     def wait(self, condition: threading.Condition, timeout: float | None) -> None:
-        """As `Clock.wait`."""
+        """See `Clock.wait`."""
         condition.wait(LOOK_UP if timeout is None else min(timeout, LOOK_UP))
 
 
@@ -66,19 +64,19 @@ def wait_for(condition: threading.Condition, predicate: Callable[[], bool], doin
 
 @attrs.frozen(kw_only=True, slots=True)
 class RebuildRecord:
-    """One rebuild that a reloader has made, or tried to make.
+    """The record of one rebuild by a reloader.
 
     Attributes:
-        scope: what was to be rebuilt.
-        events: how many events asked for it, those of failed windows before it included.
-        attempt: 1, and one more for every failure in a row before it.
+        scope: the scope of the rebuild.
+        events: the number of events that caused it, including those of earlier failed windows.
+        attempt: 1, plus the number of directly preceding failures.
         duration: seconds.
-        report: what the rebuild did, its cost included; None when it raised.
-        error: what it raised; None when it did not. A report with ``failed`` items is a
-            failure as well, without an error.
-        retry: what is pending again because it failed; None when nothing is.
-        retry_in: seconds until it is tried again without new events; None when it is not:
-            all was done, or the named dataset is gone, or the reloader was closed.
+        report: the report of the rebuild; None if it raised.
+        error: the error that it raised, or None. A report with ``failed`` items is also a failure,
+            without an error.
+        retry: the scope that is pending again because it failed, or None.
+        retry_in: seconds until it is tried again without new events; None if it is not: all was
+            done, the dataset is gone, or the reloader was closed.
     """
 
     scope: RebuildScope
@@ -92,21 +90,21 @@ class RebuildRecord:
 
 
 RebuildCallback = Callable[[RebuildRecord], None]
-"""Called after each rebuild, in the thread that rebuilds: events go on being gathered, but the
-next rebuild waits for it."""
+"""Called after each rebuild in the rebuilding thread; events are still collected, but the next
+rebuild waits for it."""
 
 
 @attrs.frozen(kw_only=True, slots=True)
 class ReloaderOptions:
-    """Times of an `EventReloader`, all in seconds.
+    """The times of an `EventReloader`, all in seconds.
 
     Attributes:
-        debounce: a rebuild starts when no event has come for this long; 0 waits for nothing.
+        debounce: a rebuild starts when there was no event for this long; 0 does not wait.
         max_delay: under a steady stream of events, it starts this long after the first.
-        rebuild_timeout: the deadline of one rebuild; None sets none. What the rebuild has
-            committed by then stays, and the window counts as failed.
-        backoff_initial: how long after the first failure a window is tried again.
-        backoff_max: the wait doubles with every failure in a row, up to this.
+        rebuild_timeout: the deadline of one rebuild; None sets none. Work committed until then
+            remains, and the window counts as failed.
+        backoff_initial: the delay before a failed window is tried again.
+        backoff_max: the delay doubles with each consecutive failure, up to this maximum.
 
     Raises:
         ValidationError: a field is not a duration, ``max_delay`` is below ``debounce``, or
@@ -128,11 +126,11 @@ class ReloaderOptions:
         check_number(self.backoff_max, "backoff_max", of="seconds", above=True)
         if self.max_delay < self.debounce:
             raise ValidationError(
-                f"max_delay ({self.max_delay}) is below debounce ({self.debounce}), which "
-                "could then never be waited for: raise the one or lower the other"
+                f"max_delay ({self.max_delay}) is below debounce ({self.debounce}), which would "
+                "then never elapse: raise max_delay or lower debounce"
             )
         if self.backoff_max < self.backoff_initial:
             raise ValidationError(
                 f"backoff_max ({self.backoff_max}) is below backoff_initial "
-                f"({self.backoff_initial}): raise the one or lower the other"
+                f"({self.backoff_initial}): raise backoff_max or lower backoff_initial"
             )

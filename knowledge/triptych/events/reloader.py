@@ -1,4 +1,4 @@
-"""The reloader: the loop's threads, and their beginning and end."""
+"""The reloader: starting and ending the threads of its loop."""
 
 from __future__ import annotations
 
@@ -18,25 +18,23 @@ _logger = logging.getLogger("triptych.events")
 
 
 class EventReloader(CloseOnExit):
-    """Debounces the events of a notifier, and rebuilds what they touch, one rebuild at a time.
+    """Debounces the events of a notifier and rebuilds what they affect, one rebuild at a time.
 
-    - A rebuild starts on the trailing edge: ``debounce`` after the last event of a window,
-      and no later than ``max_delay`` after its first. Events that come while one is running
-      form the next window.
-    - Its scope is the smallest that covers the window: some documents of one dataset; the
-      dataset, when it was touched itself or more than `RebuildScope.MAX_DOC_NAMES` of its
-      documents were; else everything.
-    - A rebuild that raises, runs into ``rebuild_timeout`` or reports ``failed`` items leaves
-      its scope, or that of the failed items, pending. It merges with what comes next, and
-      is retried with exponential backoff without new events; a new event ends the wait, and
-      the merged window is due by the rule above.
-    - `NotFoundError` from the rebuild of a dataset or document drops the window: there is
-      nothing to rebuild, and a dataset that comes back does so by a put, which derives.
-    - When the notifier ends of itself, what is pending is tried once more, and `run` returns.
+    - A rebuild starts ``debounce`` after the last event of a window, and no later than
+      ``max_delay`` after its first. Events during a rebuild form the next window.
+    - The scope is the smallest that covers the window: some documents of one dataset; the dataset,
+      if it was named itself or more than `RebuildScope.MAX_DOC_NAMES` of its documents were; else
+      everything.
+    - If a rebuild raises, exceeds ``rebuild_timeout`` or reports ``failed`` items, its scope, or
+      that of the failed items, remains pending. It is retried with exponential backoff. A new event
+      ends the wait: the merged window is due by the first rule.
+    - `NotFoundError` from the rebuild of a dataset or document drops the window, because there is
+      nothing to rebuild.
+    - When the notifier ends by itself, the pending scope is tried once more, and `run` returns.
 
-    Call `run` in a thread of your own, or `start`; then `close`, before the target is closed.
-    A reloader works once. Without target or notifier it does nothing, whatever is called, so
-    that a program can wire one up unconditionally.
+    Call `run` in your own thread, or `start`; call `close` before you close the target. A reloader
+    runs only once. Without target or notifier its methods do nothing, so that a program can create
+    one unconditionally.
     """
 
     def __init__(
@@ -49,12 +47,11 @@ class EventReloader(CloseOnExit):
         clock: Clock | None = None,
         random: Random | None = None,
     ) -> None:
-        """Wire a Rebuilder to a notifier; nothing runs yet.
+        """Connect a Rebuilder to a notifier; nothing runs yet.
 
-        ``on_rebuild`` is called after each rebuild. Without one, rebuilds that fail are logged as
-        warnings by the logger ``triptych.events``. What it raises is logged as an error by the
-        logger ``triptych.events``, and stops nothing. ``clock`` and ``random`` (the backoff's
-        jitter) are for tests.
+        ``on_rebuild`` is called after each rebuild; its errors are logged and stop nothing. Without
+        it failed rebuilds are logged as warnings. The logger is ``triptych.events``. ``clock`` and
+        ``random`` (for the backoff's jitter) are for tests.
 
         Raises:
             ValidationError: ``options`` is not a `ReloaderOptions`.
@@ -75,31 +72,30 @@ class EventReloader(CloseOnExit):
 
     @property
     def pending(self) -> RebuildScope | None:
-        """What waits for a rebuild, or failed and waits for its retry; None when nothing does.
+        """The scope that waits for a rebuild or a retry; None if there is none.
 
-        A scope that is being rebuilt is not pending. After `close`, what was left undone is.
+        A scope that is being rebuilt is not pending. After `close`, an unfinished scope is.
         """
         return self._loop.pending
 
     def run(self) -> None:
-        """Gather events and rebuild until `close` is called, or the notifier ends.
+        """Collect events and rebuild until `close` is called or the notifier ends.
 
-        After `close` it returns at once. A deadline around the call ends it as well, by
-        passing or by being cancelled.
+        After `close` it returns at once. A deadline around the call ends it too.
 
         Raises:
-            NotAvailableError: this reloader has been run, or started, before.
-            CancelledError: the deadline around this call passed, or was cancelled.
-            Exception: what the notifier's events raised, once what was pending was tried.
+            NotAvailableError: this reloader was run or started before.
+            CancelledError: the deadline around this call passed or was cancelled.
+            Exception: the error of the notifier's `events`, after the pending scope was tried.
         """
         if self._parts is not None and self._claim():
             self._work(*self._parts)
 
     def start(self) -> None:
-        """`run` in a thread of its own; returns at once.
+        """Call `run` in a new thread and return at once.
 
-        What `run` would raise is logged as an error by the logger ``triptych.events``. A
-        reloader that still runs when the interpreter exits is closed then.
+        Errors of `run` are logged by the logger ``triptych.events``. A reloader that still runs
+        when the interpreter exits is closed then.
 
         Raises:
             NotAvailableError: as `run`.
@@ -120,23 +116,23 @@ class EventReloader(CloseOnExit):
             raise
 
     def flush(self) -> RebuildReport | None:
-        """Rebuild what is pending now, and wait for it; None when nothing was.
+        """Rebuild the pending scope now and wait for it; return None if nothing was pending.
 
-        A rebuild that is running is waited for first. Covers every event that the notifier
-        has handed over, and of a `QueueNotifier` every event of before the call.
+        It first waits for a running rebuild. It covers every event that the notifier has yielded,
+        and for a `QueueNotifier` every event from before the call.
 
         Raises:
             NotAvailableError: the reloader is not running, or this is its own thread.
-            CancelledError: the reloader was closed meanwhile; or the deadline around this
-                call passed, and the rebuild goes on.
-            Exception: what the rebuild raised. Its scope stays pending, as ever.
+            CancelledError: the reloader was closed meanwhile; or the deadline around this call
+                passed, while the rebuild continues.
+            Exception: the error of the rebuild. Its scope remains pending.
         """
         if self._parts is None:
             return None
         if threading.get_ident() in self._own_threads:
             raise NotAvailableError(
                 "flush waits for a rebuild, so neither a rebuild nor on_rebuild can call it: "
-                "what is pending will be rebuilt when it is due"
+                "the pending scope will be rebuilt when it is due"
             )
         self._check_running()
         join = getattr(self._parts[1], "join", None)
@@ -149,14 +145,12 @@ class EventReloader(CloseOnExit):
     def close(self) -> None:
         """Cancel a running rebuild, close the notifier, and wait until `run` has returned.
 
-        The rebuild stops between batches, and what it has committed stays. When this
-        returns, no rebuild and no callback is running or ever will. Called from inside a
-        rebuild, a callback or a signal handler in the thread of `run`, it does not wait:
-        `run` then returns as soon as it has control again. Idempotent, from any thread, at
-        any time.
+        The rebuild stops between batches; committed work remains. After this no rebuild or callback
+        runs. In a rebuild, a callback or a signal handler in the thread of `run`, it does not wait:
+        `run` then returns as soon as it has control again. Idempotent; callable from any thread.
 
         Raises:
-            Exception: what the notifier's close raised; all else is done nevertheless.
+            Exception: the error of the notifier's `close`, after everything else was done.
         """
         if self._parts is None:
             return
@@ -168,12 +162,10 @@ class EventReloader(CloseOnExit):
                 self._wait_for_the_end()
 
     def _claim(self) -> bool:
-        """Whether the one run may begin; False when the reloader is closed already."""
+        """Return whether the run may start; False if the reloader is already closed."""
         with self._changed:
             if self._claimed:
-                raise NotAvailableError(
-                    "a reloader runs once, and this one has: make a new EventReloader"
-                )
+                raise NotAvailableError("a reloader runs only once: create a new EventReloader")
             self._claimed = True
             self._running = not self._loop.closing
             return self._running
@@ -225,7 +217,7 @@ class EventReloader(CloseOnExit):
             self._loop.end()
 
     def _close_notifier(self, notifier: EventNotifier) -> bool:
-        """Close it once, whoever comes first; whether it could be closed."""
+        """Close it only once; return whether closing succeeded."""
         with self._notifier_lock:
             if self._notifier_closed is None:
                 self._notifier_closed = False

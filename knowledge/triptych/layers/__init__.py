@@ -1,4 +1,4 @@
-"""Layers: building them with a language model or without, and keeping them true."""
+"""Layers: building abstracts and overviews with or without a language model."""
 
 from triptych._internal.lazy import lazy_exports
 

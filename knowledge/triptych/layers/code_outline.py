@@ -1,4 +1,4 @@
-"""The layers of a source file: what it says of itself, and an outline of its definitions."""
+"""The layers of source files: their description, and an outline of their definitions."""
 
 from __future__ import annotations
 

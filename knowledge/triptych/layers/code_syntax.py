@@ -1,4 +1,4 @@
-"""How source code of each language is read: its comments, strings and definitions.
+"""The syntax of source code by language: comments, strings and definitions.
 
 Nothing here parses. Patterns find what stands at the beginning of a line, after comments and
 strings were blanked out, so that a file with errors is read as far as it goes, in linear time.

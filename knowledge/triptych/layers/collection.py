@@ -1,4 +1,4 @@
-"""A dataset's layers, from the abstracts of its documents."""
+"""Extractive layers of a dataset from the abstracts of its documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers without a model: abstracts and overviews made of the source's own sentences."""
+"""Extractive layers: abstracts and overviews from sentences of the source, without a model."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from triptych.text import Analyzer, get_analyzer
 from triptych.text.tokens import estimate_tokens
 
 _HEADING_SHARE: Final = 0.3
-"""Of the budget, what headings may take before there are sentences."""
+"""The share of the budget for headings before sentences."""
 _MAX_HEADING_TOKENS: Final = 30
 _UNSPACED_ENDS: Final = ("。", "！", "？", "；", "”", "」", "』", "）")
 _LEAST_SHARE_OF_BEST: Final = 0.25
-"""Of the standing of its section's best sentence, what a further one must have."""
+"""The minimum score of a further sentence, as a share of the best one of its section."""
 _SENTENCES_PER_CHOSEN: Final = 4
-"""A section gives one sentence, and one more for every so many that it has."""
+"""A section contributes one sentence, and one more for each group of this many."""
 
 
 def write_overview(
@@ -190,10 +190,10 @@ def _prose(chosen: list[Passage]) -> list[str]:
 
 
 SIGNATURE_PREFIX: Final = "extractive"
-"""How the prompt signature begins of every layer that an extractive summariser made."""
+"""The prefix of the prompt signature of extractive layers."""
 
 _VERSION: Final = 3
-"""Raised with every change that gives any text other layers."""
+"""The version, to be raised with every change of the results."""
 
 _LETTER: Final = regex.compile(r"\p{L}", regex.V1)
 _VISIBLE: Final = regex.compile(r"[^\s\p{Cc}]", regex.V1)
@@ -216,23 +216,23 @@ def _known_language(_: Any, attribute: attrs.Attribute[str], value: Any) -> None
 
 @attrs.frozen(kw_only=True, slots=True)
 class ExtractiveSummarizer:
-    """Fills L0 and L1 with passages of the source itself, without any model.
+    """Makes L0 and L1 from sentences of the source, without a model.
 
     Sentences are scored by centroid, position and title (MEAD; Radev et al. 2004, see
-    `triptych.layers.passages`). The abstract is the best one of the document; the overview is
-    the outline of headings with the best sentences of each section. Each sentence is a passage
-    of the source, white space collapsed and mark-up left out; one that is too long ends in "…".
-    Pure: the same input gives the same layers. Reading is linear in the document's length;
-    ranking is bounded, over the first blocks of every section.
+    `triptych.layers.passages`). The abstract is the best sentence of the document; the overview is
+    the outline of headings with the best sentences of each section. Sentences are passages of the
+    source without mark-up, with collapsed white space; one that is too long ends in "…". Pure: the
+    same input gives the same layers. Reading is linear in the document's length; ranking is limited
+    to the first blocks of every section.
 
     Attributes:
-        abstract_tokens: the maximum number of tokens of an abstract, and of any one sentence
-            (estimated by `triptych.text.tokens.estimate_tokens`).
+        abstract_tokens: the maximum number of tokens of an abstract, and of any sentence (estimated
+            by `triptych.text.tokens.estimate_tokens`).
         overview_tokens: the maximum number of tokens of an overview.
-        language: the analyzer's, for stemming and stop words; others are read as well.
+        language: the language for stemming and stop words; other languages work too.
 
     Raises:
-        ValidationError: a limit is too small, or the analyzer knows no such language.
+        ValidationError: a limit is too small, or the analyzer does not support the language.
     """
 
     abstract_tokens: int = attrs.field(default=100, validator=_tokens_from(16))
@@ -241,17 +241,17 @@ class ExtractiveSummarizer:
 
     @property
     def signature(self) -> str:
-        """Names the algorithm's version and all options: the layers' ``prompt_sig``."""
+        """The algorithm's version and all options: the layers' ``prompt_sig``."""
         return (
             f"{SIGNATURE_PREFIX}-{_VERSION}/{self.abstract_tokens}/{self.overview_tokens}/"
             f"{self._analyzer.signature}"
         )
 
     def summarize_document(self, content: str, *, title: str | None = None) -> DocumentContext:
-        """The abstract and the overview of a document's text, read as Markdown or plain text.
+        """Return the abstract and the overview of a text, read as Markdown or plain text.
 
-        ``title`` is the document's where its first heading should not decide. Both layers are
-        "" only for a text that shows nothing; neither is, if it holds a letter.
+        ``title`` overrides the first heading as the title. Both layers are "" only for a text
+        without visible characters; neither is "" if it contains a letter.
         """
         sections = read_outline(content)
         found = passages(sections, max_tokens=self.abstract_tokens, analyze=self._analyze)
@@ -274,12 +274,12 @@ class ExtractiveSummarizer:
     def summarize_code(
         self, content: str, *, name: str, parts: Sequence[Part] = ()
     ) -> DocumentContext | None:
-        """The layers of source code: its own words, and its classes and functions.
+        """Return the layers of source code from its comments and definitions.
 
-        The abstract is the opening of the file's docstring or comment, else names what it
-        defines; the overview adds an outline with the first sentence of each definition's
-        comment. ``parts`` are the definitions that a parser found; without any, patterns of the
-        language find them. None where ``name`` is no code's, or the text has neither.
+        The abstract is the start of the file's docstring or comment, else a list of its
+        definitions; the overview adds an outline with the first sentence of each definition's
+        comment. ``parts`` are the definitions from a parser; without them, patterns of the language
+        find them. None if ``name`` is not a code file, or the text has neither.
         """
         syntax = syntax_of(name)
         if syntax is None:
@@ -292,10 +292,10 @@ class ExtractiveSummarizer:
         return DocumentContext(abstract=abstract, overview=overview or abstract)
 
     def summarize_dataset(self, summaries: Sequence[DocumentSummary]) -> DatasetContext:
-        """The layers of a dataset from its documents' abstracts; the order does not count.
+        """Return the layers of a dataset from its documents' abstracts, independent of their order.
 
-        The overview is made of lines ``- name: abstract``, chosen to fit, under the names of
-        folders; the abstract is the one that stands best for all. Nothing gives "" and "".
+        The overview has lines ``- name: abstract``, selected to fit, below the names of folders;
+        the abstract is the most representative one. Without abstracts both are "".
         """
         return DatasetContext(
             abstract=dataset_abstract(

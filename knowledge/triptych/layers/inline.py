@@ -1,4 +1,4 @@
-"""Marked-up text as plain sentences."""
+"""Converting marked-up text to plain sentences."""
 
 from __future__ import annotations
 

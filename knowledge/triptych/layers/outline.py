@@ -1,4 +1,4 @@
-"""A document as an outline: sections under headings, each with its blocks of prose.
+"""The outline of a document: sections under headings with their blocks of prose.
 
 One pass over the lines. Markdown is read for what it says, not to the letter: the aim is that
 no mark-up, code or navigation passes for prose, and that plain text comes through unharmed.

@@ -1,4 +1,4 @@
-"""Passages that may stand for their document, and how well each does: as MEAD scores them.
+"""Scoring passages by how well they represent their document (MEAD).
 
 D. R. Radev, H. Jing, M. Styś, D. Tam, "Centroid-based summarization of multiple documents",
 Information Processing & Management 40(6), 2004, section 3: a sentence's score is a weighted sum

@@ -1,7 +1,7 @@
-"""The prompts for a language model that writes layers, and how text is put in them.
+"""The prompts for generating layers, and the messages that contain them.
 
-A prompt is an instruction alone, without a place for the text: the text follows as data, between
-two marks that do not occur in it. Any other string can stand in a prompt's place.
+A prompt has only instructions and no placeholder: the text follows as data between two marks that
+do not occur in it. Any other string can be used as a prompt.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 DEFAULT_PROMPT_INPUT_LIMIT: Final = 8000
-"""The most characters (code points) of a document, or of a dataset's abstracts, in a prompt."""
+"""The maximum code points of a document, or of a dataset's abstracts, in a prompt."""
 
 ABSTRACT_PROMPT: Final = """\
 State in one sentence what this document is about, so that someone who sees only that sentence
@@ -84,9 +84,10 @@ language. Answer with the notes and nothing else."""
 
 
 def document_messages(prompt: str, text: str, limit: int) -> list[Message]:
-    """What to ask about a text, of which the first ``limit`` code points are shown.
+    """Return the messages about a text, with its first ``limit`` code points.
 
-    The cut parts no combining sequence, emoji or flag, and a note outside of the marks says so.
+    The cut does not split a combining sequence, emoji or flag; a note outside the marks mentions
+    it.
     """
     if len(text) <= limit:
         return data_messages(prompt, text, "")
@@ -98,7 +99,7 @@ def document_messages(prompt: str, text: str, limit: int) -> list[Message]:
 def summaries_messages(
     prompt: str, summaries: Iterable[DocumentSummary], limit: int
 ) -> list[Message]:
-    """What to ask about a dataset, of which `summary_lines` are shown; none without abstracts."""
+    """Return the messages about a dataset with its `summary_lines`; none without abstracts."""
     told = [summary for summary in summaries if summary.abstract.strip()]
     if not told:
         return []
@@ -109,10 +110,11 @@ def summaries_messages(
 
 
 def summary_lines(summaries: Iterable[DocumentSummary], limit: int) -> tuple[str, int]:
-    """Lines ``- name: abstract`` by name, at most ``limit`` code points, and how many there are.
+    """Return lines ``- name: abstract`` sorted by name, at most ``limit`` code points, and their
+    number.
 
-    Blank abstracts are left out. When not all lines fit, those that are taken are spread evenly
-    over the names, so that every folder has its share; a first line that is too long is cut.
+    Blank abstracts are left out. If not all lines fit, the selected ones are spread evenly over the
+    names, so that every folder is represented; a first line that is too long is cut.
     """
     lines = sorted(
         f"- {' '.join(summary.name.split())}: {' '.join(summary.abstract.split())}"

@@ -1,6 +1,6 @@
-"""Files of many formats as text: the contract, the registry, and what needs no library.
+"""Parsing files into text: the contract, the registry, and parsers that need no library.
 
-`triptych_backends.parsing.default_parser` has these and the formats that need one.
+`triptych_backends.parsing.default_parser` also has the formats that need a library.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = [
 def base_parsers(
     *, limits: ParseLimits | None = None, decode: Decode = decode_text
 ) -> list[FileParser]:
-    """The parsers of this package, one a format, but for plain text's, which is the fallback."""
+    """Return the parsers of this package, without the fallback for plain text."""
     limits = limits or ParseLimits()
     return [
         MarkdownParser(decode=decode),

@@ -1,4 +1,4 @@
-"""The contract of parsers: their limits, the text they build, and what they give."""
+"""The contract of parsers, their limits and results."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _POSITIVE = number(above=True)
 
 @attrs.frozen(kw_only=True, slots=True)
 class ParseLimits:
-    """The most that one file may be, and cost.
+    """The limits for parsing one file.
 
-    ``max_bytes`` is the file's size, ``max_characters`` that of the extracted text (code
-    points), ``max_depth`` how deep JSON and HTML may nest. Of a packed file (DOCX, PPTX, XLSX):
-    ``max_members`` files in it, ``max_unpacked`` bytes when unpacked, and ``max_ratio`` times
-    as large as packed. ``seconds`` are what one file may take; the worker process that reads a
-    PDF or office file has ``memory`` bytes of address space (on Linux).
+    ``max_bytes`` is the size of the file, ``max_characters`` the length of the extracted text (code
+    points), ``max_depth`` the nesting of JSON and HTML. For packed files (DOCX, PPTX, XLSX)
+    ``max_members`` is the number of files in it, ``max_unpacked`` their size in bytes, and
+    ``max_ratio`` the ratio of unpacked to packed size. ``seconds`` is the time for one file. The
+    worker process that reads a PDF or office file has ``memory`` bytes of address space (on Linux).
     """
 
     max_bytes: int = attrs.field(default=64 << 20, validator=_POSITIVE)
@@ -74,7 +74,7 @@ _UNFIT = re.compile("[\ud800-\udfff\x00-\x08\x0b\x0e-\x1f\ufffe\uffff]")
 
 
 class ContentBuilder:
-    """Blocks, separated by a blank line; raises ParseError when they outgrow the limit."""
+    """Builds text from blocks separated by blank lines; raises ParseError beyond the limit."""
 
     def __init__(self, name: str, max_characters: int) -> None:
         self.name = name
@@ -94,7 +94,7 @@ class ContentBuilder:
         counted: bool = False,
         gap: str = "\n\n",
     ) -> None:
-        """Append a block after ``gap``; one without visible text is left out."""
+        """Append a block after ``gap``, unless it has no visible text."""
         text = fit(text).strip("\r\n")
         if not text or text.isspace():
             return
@@ -123,13 +123,13 @@ class ContentBuilder:
 
     @property
     def content(self) -> str:
-        """The text so far, its last line ended."""
+        """The text so far, with a final line end."""
         return "".join([*self._pieces, "\n"]) if self._pieces else ""
 
     def parsed(
         self, signature: str, metadata: Metadata | None = None, notes: tuple[str, ...] = ()
     ) -> ParsedFile:
-        """What was built, which is Markdown, by the parser of this signature."""
+        """Return the result, Markdown, for the parser of this signature."""
         return ParsedFile(
             content=self.content,
             metadata={"kind": "markdown", **(metadata or {})},
@@ -156,21 +156,20 @@ def one_line(text: str) -> str:
 
 
 Decode: TypeAlias = Callable[[bytes, str], DecodedText | None]
-"""From a file's bytes and name to its text; None where it is none."""
+"""Decodes a file's bytes, given its name; returns None for binary data."""
 
 
 @attrs.frozen(kw_only=True, slots=True)
 class ParsedFile:
-    """A file's text, and how to find one's way back from it.
+    """The text of a file, with positions in the original.
 
-    ``content`` is Markdown where the file has structure; then ``metadata["kind"]`` says so.
-    ``locators`` lead from spans of it to pages, lines, cells or slides; ``parts`` are what
-    chunks do not reach over. Both are in the order of the text, and ``outline`` holds them for
-    the document, "" where there are none. ``notes`` tell what was not done, and what to do
-    about it.
+    ``content`` is Markdown if the file has structure; ``metadata["kind"]`` then says so.
+    ``locators`` map its spans to pages, lines, cells or slides; chunks do not cross the boundaries
+    of ``parts``. Both are in the order of the text; ``outline`` is their serialized form, or "".
+    ``notes`` describe what was not extracted, and what to do about it.
 
     Raises:
-        ValidationError: locators or parts are out of order, or reach outside of the content.
+        ValidationError: locators or parts are out of order or outside the content.
     """
 
     content: str
@@ -189,7 +188,7 @@ class ParsedFile:
     def document(
         self, name: str, metadata: Metadata | None = None, *, if_version: int | None = None
     ) -> NewDocument:
-        """The document to put; ``metadata`` goes over what the parser found."""
+        """Return the document to store; ``metadata`` overrides the parser's metadata."""
         from triptych.records import NewDocument
 
         return NewDocument(
@@ -206,34 +205,34 @@ class ParsedFile:
 class FileParser(Protocol):
     """Turns the bytes of a file of one format into a `ParsedFile`.
 
-    Deterministic, and bounded in time and memory whatever the bytes are: the limits it needs are
-    given when it is made. May be called from any thread.
+    It must be deterministic and bounded in time and memory for any bytes: its constructor takes the
+    limits. It may be called from any thread.
     """
 
     @property
     def signature(self) -> str:
-        """Names the format, the parser's version and every option: "csv/1".
+        """The format, the parser's version and every option: "csv/1".
 
-        Another signature says that files are to be read again: the results may differ.
+        If it changes, files are read again, because the results may differ.
         """
         ...
 
     @property
     def endings(self) -> frozenset[str]:
-        """The endings of its files, in lower case, with the dot."""
+        """The extensions of its files, in lower case, with the dot."""
         ...
 
     def recognises(self, data: bytes) -> bool:
-        """Whether ``data``, of a name that tells nothing, can only be of this format."""
+        """Return whether ``data``, from a file without a known extension, is in this format."""
         ...
 
     def parse(self, name: str, data: bytes) -> ParsedFile | None:
-        """The text of ``data``; None where it is binary, and of no format of this parser.
+        """Parse ``data``; return None if it is binary and not in a format of this parser.
 
-        ``name`` is the file's, for its ending and for messages.
+        ``name`` is the file's name, for its extension and for messages.
 
         Raises:
-            ParseError: it is malformed, encrypted, or beyond a limit.
+            ParseError: it is malformed, encrypted, or exceeds a limit.
             NotAvailableError: a library is missing; the message names the extra.
         """
         ...

@@ -1,4 +1,4 @@
-"""From bytes to text: the one decoder, by marks, UTF-8, what the file declares, or a guess."""
+"""Decoding bytes: by byte order mark, as UTF-8, by the file's declaration, or by a guess."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ _LABELS = {
     "ks_c_5601-1987": "cp949",
 }
 _TEXT = ("big5", "cp", "euc_", "gb", "hz", "iso2022", "iso8859", "koi8", "mac", "shift_jis", "tis")
-"""How Python's names of the encodings begin that a file may declare: no Unicode's, which is tried
-before, and no codec such as "punycode", which is no encoding of files."""
+"""Prefixes of Python's names for encodings that a file may declare: without Unicode, which is tried
+earlier, and codecs such as "punycode", which are not encodings of files."""
 
 
 def is_html(data: bytes) -> bool:
@@ -67,7 +67,7 @@ def _codec(label: str) -> str:
 
 
 _SAMPLE = 65_536
-"""Bytes, or units of another kind, that a guess looks at: its time has an upper bound."""
+"""The maximum number of bytes or units for a guess, to limit its time."""
 
 GUESSED = {
     "gb18030": "GB18030",
@@ -84,7 +84,7 @@ GUESSED = {
     "utf-16-le": "UTF-16LE",
     "utf-16-be": "UTF-16BE",
 }
-"""What can be guessed: Python's codec, and the name that people know."""
+"""The encodings that can be guessed: Python's codec and the common name."""
 
 # Of the Latin ones only windows-1252 is guessed: the guesser takes French for windows-1250.
 _LATIN = ("cp1250", "cp1252")
@@ -93,7 +93,7 @@ _ASKED = [each for each in GUESSED if each not in ("latin-1", "utf-16-le", "utf-
     "cp1250"
 ]
 _FEW = 32
-"""Fewer bytes beyond ASCII are too few for statistics."""
+"""The minimum number of non-ASCII bytes for statistics."""
 _WORD = 6
 
 _CONTROLS = re.compile(rb"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f]")
@@ -261,7 +261,7 @@ _MAGIC = (
     b"\xd0\xcf\x11\xe0",
     b"SQLite format 3",
 )
-"""How well-known binary formats begin, some of which may hold no NUL."""
+"""The first bytes of common binary formats, which may contain no NUL."""
 
 _MARKS = (
     # UTF-32's little-endian mark begins with that of UTF-16, so it comes first. UTF-8's own mark
@@ -275,20 +275,20 @@ _MARKS = (
 _HIGH = re.compile(
     rb"([\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3})|[\x80-\xff]"
 )
-"""A character of UTF-8 beyond ASCII, or else a byte that is none."""
+"""A non-ASCII character in UTF-8, or else an invalid byte."""
 
 _ESCAPED = {
     0xDC00 + byte: bytes([byte]).decode("cp1252", "ignore") or chr(byte) for byte in range(128, 256)
 }
 _SEVEN_BIT = ("iso2022", "hz")
-"""Encodings whose text is ASCII too: only a declaration tells."""
+"""Encodings whose bytes are all ASCII, which only a declaration can identify."""
 
 
 @attrs.frozen(kw_only=True, slots=True)
 class DecodedText:
-    """A text, and the encoding it was read in.
+    """A text and its encoding.
 
-    ``notes`` holds a warning, which names the file and the encoding, where that is not certain.
+    If the encoding is uncertain, ``notes`` has a warning that names the file and the encoding.
     """
 
     text: str
@@ -297,20 +297,17 @@ class DecodedText:
 
 
 def decode_text(data: bytes, name: str = "") -> DecodedText | None:
-    """``data`` as text; None for binary data. The first of these that applies decides:
+    """Decode ``data``; return None for binary data. The first rule that applies decides:
 
-    1. A byte order mark. UTF-8's stays in the text, code point U+FEFF.
-    2. UTF-16 without a mark, told by where its NULs are. Other data with a NUL is binary.
-    3. UTF-8.
-    4. The encoding that XML, HTML or Python source declares, told by ``name`` or content.
-    5. UTF-8 but for a few bytes, cut off or pasted together. They are read as windows-1252: one
-       of them must not garble the rest.
-    6. A guess (`guess_encoding`).
+    1. A byte order mark. The mark of UTF-8 remains in the text, code point U+FEFF. 2. UTF-16
+    without a mark, recognised by its NULs. Other data with a NUL is binary. 3. UTF-8. 4. The
+    declared encoding of XML, HTML or Python source, recognised by ``name`` or content. 5. UTF-8
+    except for a few invalid bytes, which are read as windows-1252. 6. A guess (`guess_encoding`).
 
-    After 2, 5 and 6, and where bytes do not fit the declared encoding, ``notes`` says so.
+    After 2, 5 and 6, and if bytes do not match the declared encoding, ``notes`` says so.
 
     Raises:
-        ParseError: what follows a byte order mark is not in its encoding.
+        ParseError: the data after a byte order mark is not in its encoding.
     """
     for mark, encoding in _MARKS:
         if data.startswith(mark):

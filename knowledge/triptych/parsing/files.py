@@ -1,4 +1,4 @@
-"""Files on their way in: names, categories, folders that nobody wrote, and what was skipped."""
+"""Names, categories and generated folders of files to import, and skipped files."""
 
 from __future__ import annotations
 

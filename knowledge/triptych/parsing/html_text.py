@@ -1,4 +1,4 @@
-"""HTML: its main content as Markdown, without navigation, scripts and the like."""
+"""HTML pages: the main content as Markdown, without navigation and scripts."""
 
 from __future__ import annotations
 
@@ -330,11 +330,12 @@ _SHARE = 0.25
 
 @attrs.frozen(kw_only=True)
 class HtmlParser(TextFileParser):
-    """HTML pages. ``<main>``, else ``<article>``, where they hold most of what can be read.
+    """Parses HTML pages: ``<main>`` or ``<article>`` if it has most of the text, else the whole
+    page.
 
-    Left out are scripts, styles, forms' controls, ``<nav>``, ``<aside>``, ``<footer>``, page
-    headers, what is hidden, and what a role or class says is navigation. Headings, lists,
-    tables and code become Markdown; links and pictures only their text.
+    It drops scripts, styles, form controls, ``<nav>``, ``<aside>``, ``<footer>``, page headers,
+    hidden elements, and elements with a role or class of navigation. Headings, lists, tables and
+    code become Markdown; links and pictures become their text.
     """
 
     limits: ParseLimits = attrs.field(factory=ParseLimits)
@@ -344,7 +345,7 @@ class HtmlParser(TextFileParser):
     )
 
     def recognises(self, data: bytes) -> bool:
-        """Whether it begins as an HTML page does."""
+        """Return whether ``data`` starts like an HTML page."""
         return is_html(data)
 
     def _read(self, name: str, decoded: DecodedText) -> ParsedFile:

@@ -1,4 +1,4 @@
-"""HTML as a stream of tags and text, in linear time whatever the bytes are.
+"""Tokenizing HTML into tags and text in linear time.
 
 A subset of the tokenizer of the HTML standard (section 13.2.5): what does not close before the
 end of the file (a tag, a comment) ends it there, so that nothing is looked for twice. The

@@ -1,4 +1,4 @@
-"""Markdown and plain text: kept as they are; front matter is read as metadata too."""
+"""Markdown and plain text, unchanged; front matter is also read as metadata."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from triptych.parsing.contract import ParsedFile, TextFileParser
 from triptych.parsing.decoder import DecodedText
 
 _LIMIT = 65_536
-"""Code points within which it must end."""
+"""The maximum length of front matter in code points."""
 
 _BLOCK = re.compile(
     r"(?P<fence>---|\+\+\+)[ \t]*(?:\r\n|\n|\r)(?P<body>.*?)(?:^|(?<=[\r\n]))"
@@ -22,16 +22,16 @@ _BLOCK = re.compile(
     re.DOTALL,
 )
 _MOST = 100
-"""Entries that are taken, so that aliases which multiply do not."""
+"""The maximum number of entries, because aliases can multiply them."""
 
 _DEPTH = 4
 
 
 def front_matter(text: str) -> dict[str, str]:
-    """The entries at the head of ``text``; empty where there are none, or they are malformed.
+    """Return the front matter of ``text``; empty if it has none or it is malformed.
 
-    All values are strings, as YAML writes them. The items of a list are joined by ", ", and the
-    keys of a mapping in a mapping by ".". An empty value says nothing and is left out.
+    All values are strings, as written in YAML. Items of a list are joined by ", ", and keys of
+    nested mappings by ".". Empty values are left out.
     """
     found = _BLOCK.match(text[:_LIMIT].removeprefix("\ufeff"))
     if found is None:
@@ -92,7 +92,7 @@ _OTHERS = frozenset((".adoc", ".asciidoc", ".jsonl", ".log", ".ndjson", ".org", 
 
 @attrs.frozen(kw_only=True)
 class TextParser(TextFileParser):
-    """Plain text, and every text that has no parser of its own. Front matter is metadata too."""
+    """Plain text, and any text without a specific parser. Front matter becomes metadata."""
 
     signature: str = attrs.field(default="text/4", init=False)
     endings: frozenset[str] = attrs.field(default=_OTHERS, init=False)
@@ -109,7 +109,7 @@ class TextParser(TextFileParser):
 
 @attrs.frozen(kw_only=True)
 class MarkdownParser(TextParser):
-    """Markdown. Front matter is metadata too."""
+    """Markdown. Front matter becomes metadata."""
 
     signature: str = attrs.field(default="markdown/4", init=False)
     endings: frozenset[str] = attrs.field(default=_MARKDOWN, init=False)

@@ -1,4 +1,4 @@
-"""Which parser reads a file: by the ending of its name, else by its first bytes."""
+"""The registry of parsers, which chooses by a file's extension, else by its first bytes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from triptych.parsing.contract import FileParser, ParsedFile, ParseLimits
 
 
 class FileParsers:
-    """Parsers behind one `parse`, under one set of limits.
+    """Several parsers with one set of limits.
 
-    Of two parsers for one ending the later one serves. A name whose ending tells nothing goes
-    to the first parser that recognises the bytes, else to ``fallback``.
+    If two parsers have the same extension, the later one is used. A file with an unknown extension
+    goes to the first parser that recognises the bytes, else to ``fallback``.
     """
 
     def __init__(
@@ -42,18 +42,18 @@ class FileParsers:
 
     @property
     def endings(self) -> frozenset[str]:
-        """The endings that have a parser."""
+        """The extensions with a parser."""
         return frozenset(self._by_ending)
 
     def takes(self, name: str) -> bool:
-        """Whether the ending of ``name`` has a parser."""
+        """Return whether the extension of ``name`` has a parser."""
         return _ending(name) in self._by_ending
 
     def signature(self, name: str, data: bytes | None = None) -> str:
-        """What reads files of this name: another signature may read them otherwise.
+        """Return the signature of the parser for files of this name.
 
-        Where the bytes decide, and are not given, it is that of all parsers that they decide
-        between.
+        If the choice depends on the bytes, and they are not given, it is the combined signature of
+        all candidates.
         """
         known = self._by_ending.get(_ending(name))
         if known is not None:
@@ -63,20 +63,20 @@ class FileParsers:
         return ";".join(each.signature for each in (*self.parsers, self.fallback))
 
     def parser_for(self, name: str, data: bytes) -> FileParser:
-        """The parser that `parse` asks."""
+        """Return the parser that `parse` uses."""
         known = self._by_ending.get(_ending(name))
         if known is not None:
             return known
         return next((each for each in self.parsers if each.recognises(data)), self.fallback)
 
     def parse(self, name: str, data: bytes) -> ParsedFile | None:
-        """The text of the file ``name`` whose bytes are ``data``, with its SHA-256
-        and the signature of its parser.
+        """Parse the bytes ``data`` of the file ``name``; the result has its SHA-256 and the
+        signature of its parser.
 
-        None where they are binary, and of no format that there is a parser for.
+        Return None for binary data in an unknown format.
 
         Raises:
-            ParseError: it is malformed, encrypted, or beyond a limit.
+            ParseError: it is malformed, encrypted, or exceeds a limit.
             NotAvailableError: a library is missing; the message names the extra.
         """
         if len(data) > self.limits.max_bytes:
@@ -109,14 +109,13 @@ class FileParsers:
         )
 
     def parse_path(self, path: Path, *, name: str | None = None) -> ParsedFile:
-        """`parse` of a file on disk, of which no more is read than the limits allow.
+        """`parse` a file on disk, reading no more than the limits allow.
 
         Args:
-            name: what its ending and the messages go by, the path where it is None.
+            name: the name for its extension and for messages; None uses the path.
 
         Raises:
-            ValidationError: it cannot be read; or it is binary, and of no format that there is
-                a parser for. Else as `parse`.
+            ValidationError: it cannot be read, or is binary in an unknown format. Else as `parse`.
         """
         shown = str(path) if name is None else name
         try:
@@ -137,7 +136,7 @@ class FileParsers:
 def not_text(name: str) -> ValidationError:
     """The error for a binary file that was named itself."""
     return ValidationError(
-        f"{name!r} is binary, and of no format that there is a parser for: convert it to text first"
+        f"{name!r} is binary, in a format without a parser: convert it to text first"
     )
 
 

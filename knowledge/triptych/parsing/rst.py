@@ -1,4 +1,4 @@
-"""reStructuredText as Markdown, line by line: headings, code, notes; comments left out."""
+"""Converting reStructuredText to Markdown line by line."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ _MAX_LEVEL = 6
 class RestructuredTextParser(TextFileParser):
     """reStructuredText: titles become Markdown headings, code blocks fences, roles their text.
 
-    Directives that make nothing to read (contents, toctree, index, raw, …), comments and link
-    targets are left out; of other directives, and of footnotes, the argument and the text stay.
+    Directives without readable text (contents, toctree, index, raw, …), comments and link targets
+    are left out; other directives and footnotes keep their argument and text.
     """
 
     limits: ParseLimits = attrs.field(factory=ParseLimits)

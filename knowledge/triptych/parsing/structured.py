@@ -1,4 +1,4 @@
-"""JSON and YAML, kept as they are and cut at their larger members; notebooks, which are JSON."""
+"""JSON and YAML, unchanged, with their larger members as parts; and notebooks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from triptych.parsing.contract import (
 from triptych.parsing.decoder import DecodedText
 
 LEAST = 240
-"""Members that are shorter (code points, with their key) stay with their neighbours."""
+"""Shorter members (code points, with their key) stay with their neighbours."""
 
 _MAX_PARTS = 20_000
 _TITLE = 80
@@ -39,7 +39,7 @@ _BETWEEN = re.compile(r"(?:[ \t\r\n\ufeff]++|//[^\r\n]*+|/\*(?:[^*]++|\*(?!/))*+
 
 @attrs.frozen(kw_only=True)
 class JsonParser(TextFileParser):
-    """JSON, also with comments and commas before a closing bracket, as settings files have."""
+    """JSON, including files with comments and trailing commas."""
 
     limits: ParseLimits = attrs.field(factory=ParseLimits)
     signature: str = attrs.field(default="json/1", init=False)
@@ -164,7 +164,7 @@ _KEY = re.compile(
 
 @attrs.frozen(kw_only=True)
 class YamlParser(TextFileParser):
-    """YAML as text. It is not checked: aliases and tags mean nothing here."""
+    """YAML as text. It is not validated; aliases and tags have no effect."""
 
     signature: str = attrs.field(default="yaml/1", init=False)
     endings: frozenset[str] = attrs.field(default=frozenset((".yaml", ".yml")), init=False)

@@ -1,4 +1,4 @@
-"""Rows of cells as text: a paragraph a row, each cell after the name of its column."""
+"""Converting tables to text: a paragraph for each row, each cell after its column's name."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _is_number(text: str) -> bool:
 
 @attrs.frozen(kw_only=True)
 class CsvParser(TextFileParser):
-    """Tables in text: commas, semicolons, tabs or bars between cells; a paragraph a row."""
+    """Tables separated by commas, semicolons, tabs or bars; each row becomes a paragraph."""
 
     limits: ParseLimits = attrs.field(factory=ParseLimits)
     signature: str = attrs.field(default="csv/1", init=False)

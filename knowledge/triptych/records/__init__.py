@@ -1,8 +1,8 @@
-"""The records of Triptych: frozen values that cross every boundary of the library.
+"""The records of Triptych: the frozen classes that its methods take and return.
 
-Records check what can be checked without a store and raise `ValidationError`. `Query` is
-the exception: it carries whatever the caller wrote, and `Service.search` validates it. The stub
-``__init__.pyi`` lists the names, each with its module, which is imported when it is first used.
+Records raise `ValidationError` for values that are invalid in any store. Only `Query` does not
+validate its fields: `Service.search` does. The stub ``__init__.pyi`` lists the names, each with its
+module, which is imported at first use.
 """
 
 from triptych._internal.lazy import lazy_exports

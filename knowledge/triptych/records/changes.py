@@ -1,4 +1,4 @@
-"""What changed: outside, and what is rebuilt for it; in a store, a page of its log at a time."""
+"""Change events, the scope of rebuilds, and pages of a store's change log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from triptych.records.values import EventKind, check_text, to_event_kind
 
 @attrs.frozen(kw_only=True, slots=True)
 class ChangeEvent:
-    """Something changed outside: ``doc_name`` "" means the whole dataset."""
+    """A change in an external source; ``doc_name`` "" means the whole dataset."""
 
     kind: EventKind = attrs.field(converter=to_event_kind)
     dataset_id: str
@@ -31,15 +31,15 @@ class ChangeEvent:
 
 @attrs.frozen(init=False, slots=True)
 class RebuildScope:
-    """What to rebuild: some documents of a dataset, all of them, or every dataset.
+    """What to rebuild: some documents of a dataset, a whole dataset, or all datasets.
 
     Attributes:
-        dataset_id: the dataset; "" means every one.
-        doc_names: its documents, in order, each once; none means all of them.
+        dataset_id: the dataset; "" means all.
+        doc_names: the documents, sorted and distinct; empty means all.
     """
 
     MAX_DOC_NAMES: ClassVar[int] = 256
-    """So many documents can be named. What covers more is the dataset."""
+    """The maximum number of named documents. To rebuild more, name only the dataset."""
 
     dataset_id: str
     doc_names: tuple[str, ...]
@@ -47,11 +47,11 @@ class RebuildScope:
     def __init__(
         self, *, dataset_id: str = "", doc_name: str = "", doc_names: Iterable[str] = ()
     ) -> None:
-        """One document is named by either, several by ``doc_names``, in any order.
+        """Name one document by ``doc_name``, or any number by ``doc_names``, in any order.
 
         Raises:
-            ValidationError: a name is not text, documents are named without a dataset, in both
-                ways at once, or more than `MAX_DOC_NAMES` of them.
+            ValidationError: a name is not text, there is no dataset, both arguments are given, or
+                there are more than `MAX_DOC_NAMES` names.
         """
         check_text(dataset_id, "dataset_id")
         check_text(doc_name, "doc_name")
@@ -73,15 +73,15 @@ class RebuildScope:
 
     @property
     def doc_name(self) -> str:
-        """The document, where it is a single one, else "".
+        """The document if there is exactly one, else "".
 
-        A Rebuilder that looks no further takes several documents for the whole dataset: it
-        does more than it was asked, and leaves nothing out.
+        A Rebuilder that reads only this field rebuilds the whole dataset instead of several
+        documents: more than requested, but never less.
         """
         return self.doc_names[0] if len(self.doc_names) == 1 else ""
 
     def __str__(self) -> str:
-        """For a line of a log: however many documents there are, it is short."""
+        """Return a short text for logs, however many documents there are."""
         if not self.dataset_id:
             return "every dataset"
         if not self.doc_names:
@@ -96,12 +96,12 @@ def _names(names: Any) -> tuple[str, ...]:
         raise ValidationError(f"doc_names are several names, not {names!r:.80}")
     found = {check_text(name, "one of doc_names") for name in names}
     if "" in found:
-        raise ValidationError("one of doc_names is empty: for all documents, name none")
+        raise ValidationError("one of doc_names is empty: for all documents, leave doc_names empty")
     return tuple(sorted(found))
 
 
 ChangeKind = Literal["added", "updated", "deleted"]
-"""What became of a document between two moments."""
+"""How a document changed between two cursors."""
 
 _TEXT = re.compile(r"(\d{1,19})-([0-9A-Za-z]{0,8192})(?:-(\d{1,19})-(\d{1,19}))?", re.ASCII)
 _EXAMPLE = "a ChangePage or a DocumentChange has it; pass None to begin at the beginning"
@@ -109,15 +109,15 @@ _EXAMPLE = "a ChangePage or a DocumentChange has it; pass None to begin at the b
 
 @attrs.frozen(kw_only=True, slots=True)
 class ChangeCursor:
-    """A position in a store's log of changes; as text it is opaque.
+    """A position in a store's change log; its text form is opaque.
 
-    A run of pages begins at ``base`` and ends at ``until``. Between two pages of a run the cursor
-    has both; at its end, and before the first, it has neither.
+    A run of pages begins at ``base`` and ends at ``until``. A cursor between two pages of a run has
+    both; before the first page and after the last it has neither.
 
     Attributes:
         number: the number of the last change that was read.
-        mark: the store's name of this part of its log: see `ChangeReader`. It is that of ``until``
-            where there is one, else of ``number``.
+        mark: the store's name for this part of its log (see `ChangeReader`), at ``until`` if that
+            is set, else at ``number``.
         base: the position at which the run began.
         until: the end of the log when the run began.
     """
@@ -129,7 +129,7 @@ class ChangeCursor:
 
     @property
     def marked(self) -> int:
-        """The position that ``mark`` names."""
+        """The position of ``mark``."""
         return self.number if self.until is None else self.until
 
     def __str__(self) -> str:
@@ -138,10 +138,10 @@ class ChangeCursor:
 
     @classmethod
     def parse(cls, text: object) -> ChangeCursor:
-        """The cursor that ``text`` is.
+        """Parse a cursor from its text form.
 
         Raises:
-            ValidationError: ``text`` is no cursor.
+            ValidationError: ``text`` is not a cursor.
         """
         found = _TEXT.fullmatch(text) if isinstance(text, str) else None
         if found is None:
@@ -161,10 +161,10 @@ class DocumentChange:
     Attributes:
         dataset_id: the dataset of the document.
         name: the document's name.
-        kind: "added" if it was not there at the cursor that the reading began with, else "updated"
-            or "deleted". Change of content, metadata or expiry is an update.
-        version: the version it has now; of a deleted one, the last it had.
-        cursor: where to go on after this change.
+        kind: "added" if the document did not exist at the cursor that reading started from, else
+            "updated" (content, metadata or expiry changed) or "deleted".
+        version: the current version; for a deleted document the last one.
+        cursor: the position after this change.
     """
 
     dataset_id: str
@@ -176,14 +176,13 @@ class DocumentChange:
 
 @attrs.frozen(kw_only=True, slots=True)
 class ChangePage:
-    """Changes in the order in which they were committed, of each dataset at least.
+    """A page of changes in commit order, at least within each dataset.
 
     Attributes:
         changes: the last change of each document, oldest first.
-        cursor: where to go on: pass it as ``since``.
-        reset: whether the store could not go on from the cursor it was given, and began at the
-            beginning: drop what you have before you apply the changes. Only the first page says
-            so.
+        cursor: pass it as ``since`` to continue.
+        reset: whether the store could not continue from the given cursor and started from the
+            beginning: drop your copies before you apply the changes. Only true on the first page.
         more: whether there are more changes now.
     """
 

@@ -1,4 +1,4 @@
-"""Documents, and what is derived from them: chunks, layers, signatures, configuration."""
+"""Documents and their derived data: chunks, layers, signatures, configuration."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from triptych.records.values import (
 
 @attrs.frozen(kw_only=True, slots=True)
 class SystemData:
-    """What Triptych itself keeps of a document, apart from the user's metadata.
+    """Triptych's own data about a document, separate from the user's metadata.
 
-    ``outline`` is what a parser knows of the content (`triptych.chunking.outline`), ``sync_root``
-    the `triptych.sync.SyncRoot.key` of the root that the document is of. "" is none.
-    ``expires_at`` is the moment, in UTC, from which on nothing finds the document; None is never.
+    ``outline`` is the structure that a parser found (`triptych.chunking.outline`), ``sync_root``
+    the `triptych.sync.SyncRoot.key` of the root that owns the document; "" is none. From
+    ``expires_at``, in UTC, on no search finds the document; None is never.
     """
 
     outline: str = attrs.field(default="", converter=system_text)
@@ -49,24 +49,22 @@ class SystemData:
 
 @attrs.frozen(kw_only=True, slots=True)
 class NewDocument:
-    """A document to put.
+    """A document to store.
 
-    ``metadata["title"]`` overrides its first heading as the title, ``metadata["kind"]``
-    ("markdown", "text", …) its name's ending. ``if_version`` is the
-    version it must still have in the store (0: it must not exist), None for any.
+    ``metadata["title"]`` overrides the first heading as the title, and ``metadata["kind"]``
+    ("markdown", "text", …) the kind given by the name's extension. ``if_version`` is the version
+    that must be stored (0: no document); None accepts any.
 
-    ``metadata`` None keeps the document's metadata; ``{}`` removes it. Neither changes the
-    document's `SystemData`, which these fields set:
+    ``metadata`` None keeps the document's metadata; ``{}`` removes it. These fields set the
+    document's `SystemData`:
 
-    - ``outline`` is the outline of ``content``, "" for none. None keeps that of the stored
-      document if its content is the same; new content begins without one.
-    - ``sync_root`` names the root that the document is of from now on, "" for none. None keeps
-      that of the stored document.
-    - ``expires_at`` is the moment from which on nothing finds the document, "never" for none. A
-      datetime without an offset is in UTC. None keeps that of the stored document.
+    - ``outline`` is the outline of ``content``, "" for none. None keeps the stored outline if the
+      content is unchanged, else removes it.
+    - ``sync_root`` names the root that owns the document, "" for none. None keeps the stored one.
+    - ``expires_at`` is when the document expires, in UTC if it has no offset; "never" is none. None
+      keeps the stored time.
 
-    An expired document counts as none: a put keeps nothing of it except the count of versions,
-    and ``if_version`` must be 0.
+    A put over an expired document keeps only its version count; ``if_version`` must then be 0.
     """
 
     name: str = attrs.field(converter=check_document_name)
@@ -84,12 +82,12 @@ class NewDocument:
 
 @attrs.frozen(kw_only=True, slots=True)
 class SourceDocument:
-    """The lossless input: the single truth everything else is derived from.
+    """A stored document: the source from which all other data is derived.
 
-    ``content`` is what was put, code point for code point. ``version`` grows with every
-    change and never repeats for a name, not even over a delete. If a parser made the
-    content, ``original_sha256`` is the file's digest and ``parser_sig`` the parser's signature.
-    ``metadata`` is the user's, ``system`` Triptych's own.
+    ``content`` is exactly the text that was stored. ``version`` grows with every change and never
+    repeats for a name, not even after a delete. If a parser made the content, ``original_sha256``
+    is the digest of the file and ``parser_sig`` the parser's signature. ``metadata`` is the user's,
+    ``system`` Triptych's own.
     """
 
     dataset_id: str
@@ -107,8 +105,8 @@ class SourceDocument:
 class DocumentInfo:
     """A document without its content.
 
-    ``content_sha256`` is the hex digest of the content in UTF-8, ``size`` its bytes, and
-    ``input_sig`` the digest of all that chunking and embedding read of the document.
+    ``content_sha256`` is the hex digest of the content in UTF-8, ``size`` its length in bytes, and
+    ``input_sig`` the digest of everything that chunking and embedding read of the document.
     """
 
     dataset_id: str
@@ -126,21 +124,22 @@ class DocumentInfo:
 
 @attrs.frozen(kw_only=True, slots=True)
 class DocumentSummary:
-    """A document's name and its L0, as a dataset's layers are made from."""
+    """A document's name and abstract (L0), from which the layers of a folder or dataset are
+    made."""
 
     name: str = attrs.field(converter=summary_part)
     abstract: str = attrs.field(converter=summary_part)
 
 
 def expired_by(moment: datetime) -> Condition:
-    """The condition that a document's `SystemData.expires_at` is ``moment`` or before."""
+    """Return the condition that a document expires at ``moment`` or earlier."""
     return Condition(EXPIRES_AT, "lte", (comparison_key(moment),))
 
 
 def not_expired_by(moment: datetime) -> FilterTree:
-    """The condition that a document never expires, or expires after ``moment``.
+    """Return the condition that a document never expires, or expires after ``moment``.
 
-    It holds for the layers of folders and datasets, which do not expire.
+    Layers of folders and datasets always meet it.
     """
     return Not(expired_by(moment))
 
@@ -148,26 +147,27 @@ def not_expired_by(moment: datetime) -> FilterTree:
 def has_expired(
     document: DocumentInfo | SourceDocument | None, moment: datetime | None = None
 ) -> bool:
-    """Whether the document has expired by ``moment``, None for now; False without a document."""
+    """Return whether the document has expired at ``moment`` (None: now); False without a
+    document."""
     return document is not None and system_has_expired(document.system, moment)
 
 
 def system_has_expired(system: SystemData | None, moment: datetime | None = None) -> bool:
-    """`has_expired` of the document with this system data."""
+    """Return `has_expired` for a document with this system data."""
     expires_at = None if system is None else system.expires_at
     return expires_at is not None and expires_at <= (moment or datetime.now(UTC))
 
 
 _CHUNKS: Final = uuid.UUID("b6482900-31b6-52d6-af5d-00d5479f083c")
-"""The namespace of chunk ids; never to be changed."""
+"""The UUID namespace of chunk ids; it must never change."""
 
 
 def chunk_id(dataset_id: str, doc_name: str, input_sig: str, occurrence: int) -> str:
-    """The stable id of a chunk: a UUID of version 5, unique among all chunks of a store.
+    """Return the stable id of a chunk: a UUID of version 5, unique in a store.
 
-    It is made of what the chunk's vector is made of (`embedding_input_sig` of title, headings and
-    text) and of its document, so it changes if and only if one of these does. ``occurrence`` is
-    the number of chunks before it in the document that have the same ``input_sig``.
+    It is derived from the chunk's document and from the input of its vector (`embedding_input_sig`
+    of title, headings and text), and changes only with these. ``occurrence`` is the number of
+    earlier chunks of the document with the same ``input_sig``.
     """
     name = digest("chunk", dataset_id, doc_name, input_sig, str(occurrence))
     return str(uuid.uuid5(_CHUNKS, name))
@@ -175,12 +175,12 @@ def chunk_id(dataset_id: str, doc_name: str, input_sig: str, occurrence: int) ->
 
 @attrs.frozen(kw_only=True, slots=True)
 class DerivedSig:
-    """The input and the configuration that something derived was made with.
+    """The signatures of the input and configuration from which something was derived.
 
-    ``input_sig`` is the digest of the exact input, and decides freshness together with the
-    three configurations; ``source_version`` is provenance. An empty string means
-    that the part plays no role (a layer has no chunker, a chunk no prompt). A chunk set without an
-    ``embed_sig``, in a dataset that has one, waits for its vectors.
+    ``input_sig`` is the digest of the exact input. It and the three configuration signatures decide
+    freshness; ``source_version`` only records the origin. An empty string means that the part does
+    not apply (a layer has no chunker, a chunk no prompt). A chunk set without an ``embed_sig``, in
+    a dataset that has one, lacks its vectors.
     """
 
     source_version: int = 0
@@ -190,10 +190,10 @@ class DerivedSig:
     input_sig: str = ""
 
     def stale_reason(self, want: DerivedSig) -> StaleReason | None:
-        """Why this is stale when ``want`` is what a fresh one would carry; None if it is not.
+        """Return why this is stale, given the signature ``want`` of a fresh result; None if fresh.
 
-        Without an input digest on both sides the source version decides. An empty
-        ``want.embed_sig`` means "don't care"; where only ours is empty the reason is "vector".
+        If either side lacks an input digest, the source versions are compared. An empty
+        ``want.embed_sig`` matches any; if only this one is empty, the reason is "vector".
         """
         if self.input_sig and want.input_sig:
             if self.input_sig != want.input_sig:
@@ -209,26 +209,26 @@ class DerivedSig:
         return None
 
     def has_text_of(self, want: DerivedSig) -> bool:
-        """Whether only vectors, if anything, are other than in a fresh one that ``want`` describes.
+        """Return whether only the vectors may differ from a fresh result with signature ``want``.
 
-        Such a thing need not be made again: its texts are embedded where they are.
+        If so, the stored texts can be embedded without deriving them again.
         """
         return self.stale_reason(want) in (None, "vector", "embedder")
 
     def is_stale(self, want: DerivedSig) -> bool:
-        """Whether this was made from something else, or with something else, than ``want``."""
+        """Return whether the input or the configuration differs from ``want``."""
         return self.stale_reason(want) is not None
 
 
 @attrs.frozen(kw_only=True, slots=True)
 class DerivedChunk:
-    """One retrieval unit of a document.
+    """A passage of a document, the unit of retrieval.
 
-    ``source.content[start:end] == content`` in code points; ``offset`` is ``start`` in UTF-8
-    bytes; ``start_line`` counts from 1. ``window_start`` and ``window_end`` span the wider
-    text to show with a hit, where the chunker has one. ``vector`` is a unit vector or None.
-    ``sig.input_sig`` is the digest of the text that was (or would be) embedded. ``occurrence``
-    counts the chunks before it in its document with the same digest; it is part of no comparison.
+    ``source.content[start:end] == content`` in code points; ``offset`` is ``start`` in UTF-8 bytes;
+    ``start_line`` counts from 1. ``window_start`` and ``window_end`` delimit the wider text to show
+    with a hit, if the chunker sets one. ``vector`` is a unit vector or None. ``sig.input_sig`` is
+    the digest of the text to embed. ``occurrence`` is the number of earlier chunks of the document
+    with the same digest; comparisons ignore it.
     """
 
     dataset_id: str
@@ -264,8 +264,8 @@ class DerivedChunk:
 class DerivedLayer:
     """An abstract (L0) or overview (L1) of a document, a folder or a dataset.
 
-    ``doc_name`` is "" for the dataset's own layer and ends in "/" for a folder's.
-    ``stale`` is filled in by the Service when it answers.
+    ``doc_name`` is "" for a layer of the dataset and ends in "/" for a folder. The Service sets
+    ``stale`` when it returns the layer.
     """
 
     dataset_id: str
@@ -279,10 +279,10 @@ class DerivedLayer:
 
 @attrs.frozen(kw_only=True, slots=True)
 class DatasetConfig:
-    """The configuration of a dataset's derived data; one per dataset, in the truth.
+    """The configuration of a dataset's derived data, stored with its documents.
 
-    ``embed_sig`` is "" when the dataset has no vectors, ``sparse_sig`` when it has no sparse ones.
-    ``language`` is the analyzer's.
+    ``embed_sig`` is "" if the dataset has no vectors, ``sparse_sig`` if it has no sparse vectors.
+    ``language`` is the language of its text analysis.
     """
 
     chunker_sig: str
@@ -293,7 +293,7 @@ class DatasetConfig:
 
 @attrs.frozen(kw_only=True, slots=True)
 class DocumentContext:
-    """A document's L0 and L1; "" for what was not made."""
+    """The abstract (L0) and overview (L1) of a document; "" for a missing one."""
 
     abstract: str = ""
     overview: str = ""
@@ -301,7 +301,7 @@ class DocumentContext:
 
 @attrs.frozen(kw_only=True, slots=True)
 class DatasetContext:
-    """A dataset's L0 and L1; "" for what was not made."""
+    """The abstract (L0) and overview (L1) of a dataset; "" for a missing one."""
 
     abstract: str = ""
     overview: str = ""
@@ -309,15 +309,16 @@ class DatasetContext:
 
 @attrs.frozen(kw_only=True, slots=True)
 class NameState:
-    """What a dataset holds under the name of a document, of a folder ("name/") or its own ("").
+    """All data of a dataset for a document, a folder ("name/") or the dataset itself ("").
 
     Attributes:
         name: the name.
-        versions: the document, its kept versions first, oldest first; none under other names.
+        versions: the kept versions of the document, oldest first, then the current one; empty for a
+            folder or dataset.
         sig: the signature of the chunk set, None without a set.
-        chunks: its chunks in order, each with its vector and, in its ``sig``, the space of that.
+        chunks: its chunks in order, each with its vector; the chunk's ``sig`` names its space.
         layers: the layers with their vectors.
-        sparse: the sparse vectors of the chunks' texts, by digest, of the dataset's encoder: the
+        sparse: the sparse vectors of the chunks' texts by digest, from the dataset's encoder: the
             base64 of `SparseVector.to_bytes`.
         quarantined: the layers that could not be made.
         checkpoints: the intermediate results of making layers, by key.
@@ -334,16 +335,15 @@ class NameState:
 
     @property
     def units(self) -> tuple[DerivedChunk | DerivedLayer, ...]:
-        """What may have a vector: the chunks, then the layers. Its space is in its ``sig``."""
+        """The chunks, then the layers. The ``sig`` of each names the space of its vector."""
         return (*self.chunks, *self.layers)
 
 
 @attrs.frozen(kw_only=True, slots=True)
 class PutOutcome:
-    """What became of one document of a bulk put: ``document`` without error, else ``error``.
+    """The outcome for one document of a bulk put: its ``document`` or its ``error``.
 
-    ``input_sig`` is the document's `DocumentInfo.input_sig`, where the store has it at hand; "" has
-    whoever needs it work it out.
+    ``input_sig`` is the document's `DocumentInfo.input_sig`, or "" if the store does not have it.
     """
 
     name: str

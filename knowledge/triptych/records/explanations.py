@@ -1,4 +1,4 @@
-"""Why a search shows a document, or does not: what `Service.explain` answers."""
+"""The result of `Service.explain`: why a search finds a document or does not."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ ObstacleKind = Literal[
     "step",
     "top_k",
 ]
-"""What keeps a document out of a result, in the order in which a search comes to it."""
+"""What excludes a document from a result, in the order in which a search applies it."""
 
 
 @attrs.frozen(kw_only=True, slots=True)
 class LaneRank:
-    """How one lane sees a document: by the best of its passages.
+    """The rank of a document in one lane, given by its best passage there.
 
     Attributes:
-        lane: its name.
-        rank: the passage's place among all that the lane finds, from 1. None where the lane does
-            not find the document, or not among its first 1,000.
-        score: the passage's in the lane; None where the lane does not find the document.
-        chunk_index: which passage that is; `NO_CHUNK` for layers and whole documents.
-        brings: how many passages the lane brought to the ranking.
-        last: the score of the last of these, which a passage needs to be among them.
+        lane: the name of the lane.
+        rank: the rank of the passage in the lane, from 1. None if the lane does not find the
+            document among its first 1,000 passages.
+        score: the passage's score in the lane; None if the lane does not find the document.
+        chunk_index: the index of the passage; `NO_CHUNK` for layers and whole documents.
+        brings: the number of passages that the lane contributed to the ranking.
+        last: the lowest score of these passages.
     """
 
     lane: str
@@ -50,7 +50,7 @@ class LaneRank:
 
 @attrs.frozen(kw_only=True, slots=True)
 class Obstacle:
-    """One thing that keeps a document out of a result, and what to do about it."""
+    """One reason why a document is not in a result, and what to do about it."""
 
     kind: ObstacleKind
     message: str
@@ -58,24 +58,23 @@ class Obstacle:
 
 @attrs.frozen(kw_only=True, slots=True)
 class Explanation:
-    """Where a document stands in a search, and why.
+    """The rank of a document in a search, and the reasons for it.
 
     Attributes:
-        dataset_id: the dataset that holds it.
-        doc_name: its name.
-        rank: its place among the hits, from 1, with those that ``offset`` skips; None where it is
-            not shown.
-        score: that of the hit where it is shown, else the fused score of its best passage; None
-            where it is not in the ranking.
-        fused_rank: that passage's place in the ranking, from 1, before the threshold and the steps.
-        needed: the score of the last hit that is shown.
-        lanes: how each lane that ran sees it.
-        matched: the words of the query that it holds, as they were typed; of scripts without spaces
-            their terms.
-        lacking: those that it does not hold.
-        stale: why what is searched of it may no longer be true; None: it is fresh.
-        obstacles: what keeps it out; none where it is shown.
-        warnings: those of the search.
+        dataset_id: the document's dataset.
+        doc_name: the document's name.
+        rank: its rank among the hits, from 1, counting those that ``offset`` skips; None if it is
+            not a hit.
+        score: the score of the hit, else the fused score of its best passage; None if it is not in
+            the ranking.
+        fused_rank: the rank of that passage after fusion, from 1, before threshold and steps.
+        needed: the score of the last hit in the result.
+        lanes: its rank in each lane that ran.
+        matched: the query's words that it contains, as typed; for scripts without spaces, terms.
+        lacking: the query's words that it does not contain.
+        stale: why its indexed text may be out of date; None if it is fresh.
+        obstacles: why it is not a hit; empty if it is.
+        warnings: the warnings of the search.
     """
 
     dataset_id: str

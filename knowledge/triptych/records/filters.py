@@ -1,8 +1,8 @@
-"""Filters: from what a caller writes (``where``) to one tree that every store evaluates.
+"""Filters: parsing a caller's ``where`` into a tree that every store evaluates.
 
-The tree has few kinds of nodes: a `Condition` on one field, and `And`, `Or` and `Not` of others.
-``$ne``, ``$nin`` and ``{"$exists": False}`` become `Not` of their opposites, so that each of them
-holds where the field is missing. Nodes are frozen and hashable.
+The nodes are a `Condition` on one field, and `And`, `Or` and `Not`. ``$ne``, ``$nin`` and
+``{"$exists": False}`` become `Not` of their opposites, so that they hold if the field is missing.
+Nodes are frozen and hashable.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from triptych.records.values import check_text
 
 OrderOperator: TypeAlias = Literal["lt", "lte", "gt", "gte"]
 Operator: TypeAlias = OrderOperator | Literal["in", "contains", "exists", "starts"]
-"""Stores match on it with `assert_never`: the type checker names those that lack a new one."""
+"""Stores match on it with `assert_never`, so that type checkers report a missing operator."""
 
 NAME, HEADING, VERSION, UPDATED_AT = "$name", "$heading", "$version", "$updated_at"
 EXPIRES_AT = "$expires_at"
@@ -54,11 +54,11 @@ _NAMES = re.compile(r"\$(?:and|or|not|eq|ne|in|nin|lte?|gte?|contains|exists)\b"
 
 @attrs.frozen(kw_only=True, slots=True)
 class Subject:
-    """What a filter judges: a document, or a layer or chunk of one.
+    """The values that a filter tests: of a document, or of a layer or chunk of one.
 
-    ``version``, ``updated_at``, ``expires_at`` and ``metadata`` are the document's: None, and
-    empty, for the layer of a folder or dataset. ``headings`` are those of the chunk, or of any
-    chunk of the document, case-folded.
+    ``version``, ``updated_at``, ``expires_at`` and ``metadata`` are the document's; None and empty
+    for the layer of a folder or dataset. ``headings`` are the case-folded headings of the chunk, or
+    of all chunks of the document.
     """
 
     name: str
@@ -71,11 +71,11 @@ class Subject:
 
 @attrs.frozen(slots=True)
 class Condition:
-    """One field compared with ``values``.
+    """A comparison of one field with ``values``.
 
-    ``field`` is a metadata key, or one of the document's own: `NAME`, `HEADING`, `VERSION`,
+    ``field`` is a metadata key or a field of the document: `NAME`, `HEADING`, `VERSION`,
     `UPDATED_AT`, `EXPIRES_AT`. ``operator`` "in" holds for any of the values, "starts" for a name
-    that begins with any of them, "exists" where there is a value; the others have one value.
+    that starts with any of them, "exists" if the field has a value; the others take one value.
     """
 
     field: str
@@ -90,7 +90,7 @@ class Condition:
         return key is not None and self.holds(key)
 
     def key_of(self, subject: Subject) -> ComparisonKey | None:
-        """The field's value, None where it is missing."""
+        """Return the field's comparison key, None if it is missing."""
         if self.field == NAME:
             return comparison_key(subject.name)
         if self.field in _FIELDS:
@@ -101,7 +101,7 @@ class Condition:
         return comparison_key(subject.metadata[self.field])
 
     def holds(self, key: ComparisonKey) -> bool:
-        """Whether it holds for a field of this value."""
+        """Return whether the condition holds for a field with this key."""
         kind, value = key
         match self.operator:
             case "exists":
@@ -124,10 +124,10 @@ class Condition:
 
 @attrs.frozen(slots=True)
 class And:
-    """Holds where all ``parts`` do.
+    """Holds if all ``parts`` hold.
 
-    If it is ``guarded``, a store evaluates the first part first, and the others only on what passes
-    it: the work that they take must not depend on what does not pass. See `guarded`.
+    If it is ``guarded``, a store evaluates the first part first and the others only for units that
+    pass it, so that their run time does not depend on the other units. See `guarded`.
     """
 
     parts: tuple[FilterTree, ...]
@@ -140,7 +140,7 @@ class And:
 
 @attrs.frozen(slots=True)
 class Or:
-    """Holds where one of ``parts`` does."""
+    """Holds if any of ``parts`` holds."""
 
     parts: tuple[FilterTree, ...]
 
@@ -151,7 +151,7 @@ class Or:
 
 @attrs.frozen(slots=True)
 class Not:
-    """Holds where ``part`` does not."""
+    """Holds if ``part`` does not hold."""
 
     part: FilterTree
 
@@ -171,7 +171,7 @@ _COMPARE: Mapping[OrderOperator, Callable[[Any, Any], bool]] = {
 
 
 def all_of(*parts: FilterTree | None) -> FilterTree | None:
-    """The conjunction of those ``parts`` that are not None."""
+    """Return the conjunction of the ``parts`` that are not None."""
     given = [part for part in parts if part is not None]
     if len(given) < 2:
         return given[0] if given else None
@@ -179,14 +179,15 @@ def all_of(*parts: FilterTree | None) -> FilterTree | None:
 
 
 def guarded(guard: FilterTree | None, tree: FilterTree | None) -> FilterTree | None:
-    """``tree``, evaluated only on what passes ``guard``; None where both are."""
+    """Return a tree that evaluates ``tree`` only for units that pass ``guard``; None if both
+    are."""
     if guard is None or tree is None:
         return tree if guard is None else guard
     return And((guard, tree), guarded=True)
 
 
 def guard_of(tree: FilterTree | None) -> tuple[FilterTree | None, FilterTree | None]:
-    """The part of ``tree`` that is evaluated first, None if there is none, and the rest of it."""
+    """Split ``tree`` into the part that is evaluated first (or None) and the rest."""
     if not isinstance(tree, And):
         return None, tree
     if tree.guarded:
@@ -199,7 +200,7 @@ def guard_of(tree: FilterTree | None) -> tuple[FilterTree | None, FilterTree | N
 
 
 def conditions_of(tree: FilterTree | None) -> Iterator[Condition]:
-    """All conditions in ``tree``, in order."""
+    """Yield all conditions in ``tree``, in order."""
     if isinstance(tree, Condition):
         yield tree
     elif isinstance(tree, Not):
@@ -210,10 +211,10 @@ def conditions_of(tree: FilterTree | None) -> Iterator[Condition]:
 
 
 def parse_filter(where: Any) -> FilterTree | None:
-    """The tree of a ``where``; None for an empty one, which everything passes.
+    """Parse a ``where`` into a tree; None for an empty one, which matches everything.
 
     Raises:
-        ValidationError: it is malformed, too deep or too large; the message shows the right form.
+        ValidationError: it is malformed, too deep or too large; the message shows a valid form.
     """
     tree = _object(where, 0)
     count = values = 0
@@ -222,12 +223,12 @@ def parse_filter(where: Any) -> FilterTree | None:
         values += len(condition.values)
     if values > _MOST_VALUES:
         raise ValidationError(
-            f"where names {values:,} values in all; {_MOST_VALUES:,} are the most"
+            f"where names {values:,} values in total; the maximum is {_MOST_VALUES:,}"
         )
     if count > _MOST_CONDITIONS:
         raise ValidationError(
-            f"where has {count:,} conditions; {_MOST_CONDITIONS:,} are the most: name many values "
-            "of one field with $in"
+            f"where has {count:,} conditions; the maximum is {_MOST_CONDITIONS:,}: name many "
+            "values of one field with $in"
         )
     return tree
 
@@ -354,12 +355,12 @@ def _any_of(key: str, field: str, values: list[Any]) -> Condition:
 def _check_count(field: str, values: Collection[Any]) -> None:
     if len(values) > _MOST_VALUES:
         raise ValidationError(
-            f"where names {len(values):,} values of {field!r}; {_MOST_VALUES:,} are the most"
+            f"where names {len(values):,} values of {field!r}; the maximum is {_MOST_VALUES:,}"
         )
 
 
 def _check_kind(key: str, field: str, wanted: ComparisonKey) -> None:
-    """Refuse what a document's own field can never equal."""
+    """Raise ValidationError for a value of a type that the document's field never has."""
     if field == VERSION and wanted[0] != "number":
         raise ValidationError(f"where[{key!r}] is compared with a number, not {wanted[1]!r:.60}")
     if field == UPDATED_AT and wanted[0] != "time":
@@ -370,7 +371,7 @@ def _check_kind(key: str, field: str, wanted: ComparisonKey) -> None:
 
 
 def _plain(key: str, value: Any) -> Any:
-    """A value without an operator, which must not look like one."""
+    """Check a value without an operator; it must not look like an operator."""
     value = _scalar(value, f"where[{key!r}]")
     if not isinstance(value, str):
         return value
@@ -392,7 +393,7 @@ def _plain(key: str, value: Any) -> Any:
 
 
 def _example(text: str) -> str:
-    """How the value in ``text`` would be written."""
+    """Return ``text`` as the value that it would be written as."""
     try:
         return f"{{{DATE!r}: {date.fromisoformat(text[:10]).isoformat()!r}}}"
     except ValueError:

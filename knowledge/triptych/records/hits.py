@@ -1,4 +1,4 @@
-"""What a search finds: candidates, stored units, hits, results; and answers that a store keeps."""
+"""Candidates, stored units, hits and results of searches, and cached answers."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ _REPR_HITS = 10
 
 @attrs.frozen(kw_only=True, slots=True)
 class Candidate:
-    """One entry of a lane: the unit that was found, and its score in the lane.
+    """One result of a lane: a unit and its score in the lane.
 
-    ``key`` is the repository's own handle for `fetch`; it names one state of the unit, so
-    that a candidate of a replaced set is never mistaken for the new one. ``index`` is the
-    chunk's, or `NO_CHUNK`. ``source`` is the lane's name. A lane of your own that does not know
-    keys leaves ``key`` None: the chunk is then found by its document and index.
+    ``key`` is the repository's handle for `fetch`. It identifies one state of the unit, so that a
+    candidate of a replaced set is never mistaken for a new one. ``index`` is the chunk's index or
+    `NO_CHUNK`, ``source`` the lane's name. If your own lane does not know keys, leave ``key`` None:
+    the chunk is then looked up by its document and index.
     """
 
     dataset_id: str
@@ -65,7 +65,8 @@ class Candidate:
 
 @attrs.frozen(slots=True)
 class ChunkPlace:
-    """Where a chunk is: the key of a candidate whose lane knows no keys of the store."""
+    """The key of a candidate whose lane does not know the store's keys: document and chunk
+    index."""
 
     dataset_id: str
     doc_name: str
@@ -74,10 +75,10 @@ class ChunkPlace:
 
 @attrs.frozen(kw_only=True, slots=True)
 class RankedList:
-    """What one lane found for one variant of a query, best first; ``weight`` is the variant's.
+    """The candidates of one lane for one variant of a query, best first.
 
-    ``cosine_range`` is that of the embedder whose cosines the scores are (see `Embedder`), None
-    where it tells none.
+    ``weight`` is the variant's weight. ``cosine_range`` is the range of the embedder if the scores
+    are its cosines (see `Embedder`), None if unknown.
     """
 
     lane: str
@@ -90,10 +91,10 @@ class RankedList:
 class StoredUnit:
     """The unit that a candidate's key names, read in one snapshot with its document.
 
-    One of ``chunk`` and ``layer`` is given; a whole document has neither, but ``opening``: the
-    first `OPENING` code points of its content. ``sig`` is the signature of the set the chunk
-    belongs to, or the layer's own; a whole document's is its chunk set's, ``DerivedSig()``
-    where it has none. ``document`` is None for layers of folders and datasets.
+    It is a ``chunk``, a ``layer`` or a whole document. The latter has ``opening``, the first
+    `OPENING` code points of its content. ``sig`` is the signature of the chunk set or the layer;
+    ``DerivedSig()`` for a document without a chunk set. ``document`` is None for layers of folders
+    and datasets.
     """
 
     key: Hashable
@@ -108,17 +109,16 @@ class StoredUnit:
 class Hit:
     """One ranked result.
 
-    ``score`` is the fused score, ``scores`` the score in each lane that found it (bm25, vector).
-    A step after fusion adds its own to ``scores`` (rerank, mmr, filter), and keeps the earlier
-    score as fused. ``content`` is the stored text of document version ``sig.source_version``, from
-    ``start`` to ``end`` in code points. ``terms`` are the query's, as the dataset's analyzer cuts
-    them. ``stale`` is None, or the reason why the text may be out of date.
-    ``chunk_index`` is `NO_CHUNK` for layers and documents; ``layer`` is None for documents.
-    ``occurrence`` is the chunk's (see `DerivedChunk`).
-    ``window`` is the wider text from ``window_start`` to ``window_end`` that a window chunker
-    shows with a chunk. It is None if the chunk has no window, or if the document's text has
-    changed since (``stale``). ``metadata`` is the document's. ``locator`` is the
-    place in the original file, in words ("page 3"), if the parser knows it.
+    ``score`` is the fused score, ``scores`` the score in each lane that found it (bm25, vector). A
+    step after fusion adds its score to ``scores`` (rerank, mmr, filter), and the earlier score as
+    "fused". ``content`` is the stored text of document version ``sig.source_version``, from
+    ``start`` to ``end`` in code points. ``terms`` are the query's terms in the dataset's analyzer.
+    ``stale`` is None, or the reason why the text may be out of date. ``chunk_index`` is `NO_CHUNK`
+    for layers and documents; ``layer`` is None for documents. ``occurrence`` is the chunk's (see
+    `DerivedChunk`). ``window`` is the wider text from ``window_start`` to ``window_end`` that a
+    window chunker sets; None if there is none, or if the document's text has changed since
+    (``stale``). ``metadata`` is the document's. ``locator`` is the position in the original file in
+    words ("page 3"), if the parser knows it.
     """
 
     __plain_properties__: ClassVar[tuple[str, ...]] = (
@@ -163,39 +163,38 @@ class Hit:
 
     @property
     def path(self) -> Path | None:
-        """The file on this machine that the document came from, ``file`` as a path.
+        """The file on this machine that the document came from: ``file`` as a path.
 
-        None if it is not known; it is known for folders that the store remembers. The file may have
-        changed since, or be gone.
+        It is known for folders that the store remembers, else None. The file may have changed or
+        been deleted since.
         """
         return None if self.file is None else Path(self.file)
 
     @property
     def version(self) -> int:
-        """The version of the document that the hit is of: ``sig.source_version``."""
+        """The version of the hit's document: ``sig.source_version``."""
         return self.sig.source_version
 
     @property
     def end_line(self) -> int:
-        """The last line of ``content`` in the document, from 1; the first is ``start_line``."""
+        """The number of the last line of ``content``, from 1; the first is ``start_line``."""
         text = self.content
         ended = text.endswith(("\n", "\r"))
         ends = text.count("\n") + text.count("\r") - text.count("\r\n")
         return self.start_line + max(ends - ended, 0)
 
     def to_dict(self) -> dict[str, Any]:
-        """The hit as JSON has it: its fields, and `chunk_id`, `version`, `end_line`, `signs` and
-        `snippet`."""
+        """Return the hit as plain data for JSON: its fields, `chunk_id`, `version`, `end_line`,
+        `signs` and `snippet`."""
         fields: dict[str, Any] = to_json(self)
         return fields
 
     @property
     def chunk_id(self) -> str | None:
-        """The chunk's stable id, a UUID; None for layers and documents: their names are their ids.
+        """The chunk's stable id, a UUID; None for layers and documents, identified by their names.
 
-        It stays while the chunk's text, its headings and the document's title stay, whatever is
-        edited elsewhere in the document (see `chunk_id` of `triptych.records.documents`).
-        `triptych.shortcuts.get_chunk` reads the chunk.
+        It changes only with the chunk's text, its headings or the document's title, not with other
+        edits of the document. `triptych.shortcuts.get_chunk` reads the chunk.
         """
         if self.chunk_index == NO_CHUNK:
             return None
@@ -203,14 +202,15 @@ class Hit:
 
     @property
     def signs(self) -> tuple[Sign, ...]:
-        """Parts of ``content`` that look like orders to a model, or are hidden from a reader."""
+        """Parts of ``content`` that look like instructions to a model or are invisible to
+        readers."""
         from triptych.text.injection import suspicious  # its patterns take a while to compile
 
         return suspicious(self.content)
 
     @property
     def snippet(self) -> str:
-        """The part of ``content`` that holds most of the query's terms: 240 code points."""
+        """The 240 code points of ``content`` with the most terms of the query."""
         if len(self.content) <= SNIPPET_LENGTH:
             return self.content
         from triptych.text import snippet  # worked out when asked for: most callers do not
@@ -221,20 +221,17 @@ class Hit:
 
 @attrs.frozen(kw_only=True, slots=True, repr=False)
 class Result(Sequence[Hit]):
-    """The ordered hits, warnings, and whether the search is exhausted.
+    """The hits of a search, best first, with warnings.
 
-    ``usage`` is the usage of each language model that worded the query. ``cache_similarity`` is
-    the cosine of this question and the one whose stored result was used (`SemanticCache`), None
-    for a new search.
-    ``as_of`` is the moment or version that was searched, None for the current state.
-    ``answerability`` says whether the hits answer the question: "enough", "weak" or "nothing". It
-    is None if the dataset has no valid calibration (`triptych.evaluation.calibrate`), but always
-    "nothing" without a hit.
-    ``strength`` rates the lanes' evidence for the hits, without a calibration;
-    ``strength_reason`` explains it. It is None except for chunks. ``weak_from`` is the place of
-    the first hit from which on there is hardly any evidence.
-    A result is the sequence of its hits: `len`, indexing and iteration work, and it is falsy
-    without hits.
+    A result is a sequence of hits: `len`, indexing and iteration work, and it is falsy without
+    hits. ``usage`` is the usage of each language model that rewrote the query. ``cache_similarity``
+    is the cosine of this question and the one whose cached result is returned (`SemanticCache`),
+    None for a new search. ``as_of`` is the moment or version that was searched, None for the
+    current state. ``answerability`` tells whether the hits answer the question: "enough", "weak" or
+    "nothing". It is "nothing" without a hit, and None if the dataset has no valid calibration
+    (`triptych.evaluation.calibrate`). ``strength`` rates the evidence of the lanes for the hits
+    without a calibration, for chunks only; ``strength_reason`` explains it. ``weak_from`` is the
+    index of the first hit from which on there is hardly any evidence.
     """
 
     hits: tuple[Hit, ...] = ()
@@ -272,7 +269,8 @@ class Result(Sequence[Hit]):
         return "\n".join([head, *lines]) + ">"
 
     def _repr_html_(self) -> str:
-        """A table for a notebook: place, section, score and snippet of each hit; then warnings."""
+        """Return an HTML table for notebooks: rank, section, score and snippet of each hit;
+        warnings."""
         rows = []
         for hit in self.hits:
             place = hit.doc_name if hit.layer is None else f"{hit.doc_name}:{hit.start_line}"
@@ -291,11 +289,11 @@ class Result(Sequence[Hit]):
         return "\n".join(["<table>", head, *rows, "</table>", *notes])
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """Each hit as JSON has it."""
+        """Return the hits as plain data for JSON."""
         return [hit.to_dict() for hit in self.hits]
 
     def to_pandas(self) -> Any:
-        """The hits as a `pandas.DataFrame`: a row each, the columns of `to_dicts`.
+        """Return the hits as a `pandas.DataFrame`: a row for each, with the columns of `to_dicts`.
 
         Raises:
             NotAvailableError: pandas is not installed.
@@ -316,18 +314,17 @@ CandidateRow = tuple[Any, ...]
 best first, with ties in their defined order. What comes after the key is the repository's."""
 
 IN_ORDER = itemgetter(0, 1, 2, 3)
-"""The part of a row that ranks: keys need not compare."""
+"""The part of a row that determines the order; keys need not be comparable."""
 
 
 @attrs.frozen(eq=False)
 class TermMatches:
-    """Which of a query's terms each candidate of a keyword lane holds.
+    """The terms of a query that each candidate of a keyword lane contains.
 
     Attributes:
-        terms: the query's terms as the analyzer cuts them, each once, sorted; of datasets in
-            several languages, the terms of all.
-        counts: how often a candidate holds a term, up to 1, float of shape (candidates, terms): a
-            word of its text is 1, one of its label (`triptych.text.label_of`) a half.
+        terms: the distinct terms of the query from the analyzers of all datasets, sorted.
+        counts: whether a candidate contains a term, float of shape (candidates, terms): 1 in its
+            text, 0.5 only in its label (`triptych.text.label_of`), else 0.
     """
 
     terms: Sequence[str]
@@ -335,22 +332,22 @@ class TermMatches:
 
     @classmethod
     def of(cls, terms: Iterable[str], texts: Sequence[Mapping[str, float]]) -> TermMatches:
-        """Those of candidates of which it is known how often they hold which term."""
+        """Build the matches from how often each candidate contains each term."""
         terms = sorted(set(terms))
         counts = [[min(text.get(term, 0), 1) for term in terms] for text in texts]
         return cls(terms, np.array(counts, np.float64).reshape(len(texts), len(terms)))
 
     def at(self, places: Sequence[int]) -> TermMatches:
-        """Those of the candidates at ``places``, in that order."""
+        """Return the matches of the candidates at ``places``, in that order."""
         return TermMatches(self.terms, self.counts[places])
 
 
 class Candidates(Sequence[Candidate]):
-    """A sequence of `Candidate` records over `CandidateRow`s; equal to a list of the same.
+    """A sequence of `Candidate` records over `CandidateRow`s; it equals a list with the same items.
 
-    ``source`` is the lane's name, or the sources one by one; ``scores`` are the scores by lane
-    of each row, none when left out. ``matches`` tells which of the query's terms each row holds,
-    when it is called; None where the lane does not know.
+    ``source`` is the lane's name, or a sequence with the source of each row; ``scores`` are the
+    scores by lane of each row, if given. ``matches`` returns the query's terms in each row; None if
+    the lane does not know.
     """
 
     __slots__ = ("matches", "rows", "scores", "source")
@@ -369,7 +366,7 @@ class Candidates(Sequence[Candidate]):
 
     @classmethod
     def of(cls, candidates: Sequence[Candidate]) -> Candidates:
-        """The same candidates as rows; ``candidates`` itself when it has them."""
+        """Convert candidates to rows; return ``candidates`` itself if it has rows."""
         if isinstance(candidates, cls):
             return candidates
         return cls(
@@ -379,11 +376,11 @@ class Candidates(Sequence[Candidate]):
         )
 
     def where(self, admits: Callable[[CandidateRow], bool]) -> Candidates:
-        """Those whose row is admitted, in the same order."""
+        """Return the candidates whose row is admitted, in the same order."""
         return self.at([at for at, row in enumerate(self.rows) if admits(row)])
 
     def at(self, places: Iterable[int]) -> Candidates:
-        """Those at ``places``, in that order."""
+        """Return the candidates at ``places``, in that order."""
         places = list(places)
         source, scores, matches = self.source, self.scores, self.matches
         return Candidates(
@@ -429,7 +426,7 @@ class Candidates(Sequence[Candidate]):
 
 @attrs.frozen(kw_only=True, slots=True)
 class CachedQuestion:
-    """A question whose answer is kept: the answer's key, and the question's unit vector."""
+    """A question with a cached answer: the answer's key and the question's unit vector."""
 
     key: int
     vector: Vector = attrs.field(eq=vector_comparison, repr=False)
@@ -437,15 +434,15 @@ class CachedQuestion:
 
 @attrs.frozen(kw_only=True, slots=True)
 class CachedAnswer:
-    """An answer as a store keeps it.
+    """A cached answer, as a store keeps it.
 
     Attributes:
-        request: the digest of all that decides the answer but the question's wording and what
-            the datasets hold: options, filters, configuration.
+        request: the digest of options, filters and configuration: everything that decides the
+            answer except the question's wording and the datasets' contents.
         vector: the question's unit vector.
-        revisions: the revision of each dataset that was searched, by its id.
+        revisions: the revision of each searched dataset by its id.
         created_at: when the search began.
-        body: the answer itself, in a form that the store does not read.
+        body: the serialized answer, opaque to the store.
     """
 
     request: str
@@ -457,7 +454,7 @@ class CachedAnswer:
 
 @attrs.frozen(kw_only=True, slots=True)
 class CacheStats:
-    """The number of answers that are kept, and of searches that found one or none."""
+    """The number of cached answers, and of searches that hit or missed the cache."""
 
     entries: int = 0
     hits: int = 0

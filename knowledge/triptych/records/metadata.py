@@ -1,4 +1,4 @@
-"""Metadata values: which there are, how they compare, and their form in JSON."""
+"""Metadata values: their types, comparison and JSON form."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from triptych.errors import ValidationError
 
 Scalar: TypeAlias = str | bool | int | float | datetime | date
 MetadataValue: TypeAlias = str | bool | int | float | datetime | date | Sequence[Scalar]
-"""Text, a number, true or false, a day, a moment, or a list of these. Documents have lists as
+"""Text, a number, a bool, a date, a datetime, or a list of these. Documents hold lists as
 `list`."""
 
 Metadata: TypeAlias = Mapping[str, MetadataValue]
 
 Kind: TypeAlias = Literal["text", "bool", "number", "time", "list"]
 ComparisonKey: TypeAlias = tuple[Kind, Any]
-"""What of a value is compared: its kind, and text, a bool, a number, microseconds since 1970 in
-UTC, or a tuple of keys. Two values are equal if their keys are; only keys of one kind are ordered,
-and those of bools and lists never."""
+"""The comparison key of a value: its kind, and text, a bool, a number, microseconds since 1970 in
+UTC, or a tuple of keys. Two values are equal if their keys are. Only keys of the same kind are
+ordered; bools and lists never are."""
 
 DATE = "$date"
-"""In JSON a day or a moment is an object with this key: its value is the time in ISO 8601."""
+"""In JSON a date or datetime is an object with this key and the ISO 8601 text as its value."""
 
 MAX_LIST = 10_000
-"""The most items of a list."""
+"""The maximum number of items of a list."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -36,13 +36,13 @@ _CHOICE = "text, a number, true or false, a date or datetime, or a list of these
 
 
 def check_metadata(metadata: Any) -> dict[str, MetadataValue]:
-    """A copy of ``metadata`` whose values are of the plain types.
+    """Validate ``metadata``; return a copy whose values have the plain types.
 
-    A datetime keeps its offset from UTC, but not the name of its zone; a tuple becomes a list,
-    and ``{"$date": "…"}``, as JSON has it, a date or datetime.
+    A datetime keeps its UTC offset, but not its zone name; a tuple becomes a list, and ``{"$date":
+    "…"}`` (the JSON form) a date or datetime.
 
     Raises:
-        ValidationError: a key is no text, or a value is none of `MetadataValue`.
+        ValidationError: a key is not text, or a value is not a `MetadataValue`.
     """
     from triptych.records.values import check_text
 
@@ -59,23 +59,23 @@ def check_metadata(metadata: Any) -> dict[str, MetadataValue]:
 
 
 def optional_metadata(metadata: Any) -> dict[str, MetadataValue] | None:
-    """`check_metadata`, but None for None."""
+    """`check_metadata`, but None stays None."""
     return None if metadata is None else check_metadata(metadata)
 
 
 def _value(value: Any, what: str) -> MetadataValue:
     if isinstance(value, list | tuple):
         if len(value) > MAX_LIST:
-            raise ValidationError(f"{what} has {len(value):,} items; {MAX_LIST:,} are the most")
+            raise ValidationError(f"{what} has {len(value):,} items; the maximum is {MAX_LIST:,}")
         return [_scalar(item, f"{what}[{at}]") for at, item in enumerate(value)]
     return _scalar(value, what)
 
 
 def _scalar(value: Any, what: str) -> Scalar:
-    """``value`` as one of the plain types.
+    """Convert ``value`` to one of the plain types.
 
     Raises:
-        ValidationError: it is another, or a number that JSON or 64 bits cannot hold.
+        ValidationError: it has another type, or is a number that JSON or 64 bits cannot hold.
     """
     from triptych.records.values import check_text
 
@@ -102,7 +102,7 @@ def _scalar(value: Any, what: str) -> Scalar:
         return _time(value[DATE])
     if isinstance(value, Mapping):
         raise ValidationError(
-            f"{what} must be {_CHOICE}, not {kind}: give each of its entries a key of its own"
+            f"{what} must be {_CHOICE}, not {kind}: give each of its entries a separate key"
         )
     if isinstance(value, list | tuple):
         raise ValidationError(f"{what} is a list in a list: metadata holds plain lists only")
@@ -125,8 +125,8 @@ def _moment(value: datetime) -> datetime:
 
 
 def microseconds(value: date) -> int:
-    """Microseconds since 1970 in UTC. A day is its first moment in UTC, and a datetime without an
-    offset is in UTC."""
+    """Return the microseconds since 1970 in UTC. A date starts at midnight UTC; a datetime without
+    an offset is in UTC."""
     if not isinstance(value, datetime):
         value = datetime(value.year, value.month, value.day)
     if value.utcoffset() is None:
@@ -135,7 +135,7 @@ def microseconds(value: date) -> int:
 
 
 def comparison_key(value: MetadataValue) -> ComparisonKey:
-    """What of ``value`` is compared."""
+    """Return the comparison key of ``value``."""
     if isinstance(value, str):
         return "text", value
     if isinstance(value, bool):
@@ -148,7 +148,7 @@ def comparison_key(value: MetadataValue) -> ComparisonKey:
 
 
 def same_metadata(left: Metadata, right: Metadata) -> bool:
-    """Whether both hold the same values of the same types: 1, 1.0 and True are three values."""
+    """Return whether values and types are equal: 1, 1.0 and True all differ."""
     if left != right:
         return False
     return all(_same(value, right[key]) for key, value in left.items())
@@ -165,7 +165,7 @@ def _same(left: MetadataValue, right: MetadataValue) -> bool:
 
 
 def copy_metadata(metadata: Metadata) -> dict[str, MetadataValue]:
-    """``metadata`` with lists of its own."""
+    """Return a copy of ``metadata`` with copied lists."""
     if not metadata:
         return {}
     return {
@@ -174,7 +174,7 @@ def copy_metadata(metadata: Metadata) -> dict[str, MetadataValue]:
 
 
 def text_of(metadata: Metadata, key: str) -> str:
-    """The text under ``key``; "" for none, and for a value that is no text."""
+    """Return the text under ``key``; "" if it is missing or not text."""
     value = metadata.get(key, "")
     return value if isinstance(value, str) else ""
 
@@ -183,7 +183,8 @@ def text_of(metadata: Metadata, key: str) -> str:
 
 
 def metadata_to_plain(metadata: Metadata) -> dict[str, Any]:
-    """``metadata`` as JSON can hold it: days and moments as ``{"$date": "…"}``."""
+    """Convert ``metadata`` to plain data for JSON; dates and datetimes become ``{"$date":
+    "…"}``."""
     return {key: _to_plain(value) for key, value in metadata.items()}
 
 
@@ -196,10 +197,10 @@ def _to_plain(value: MetadataValue) -> Any:
 
 
 def metadata_from_plain(plain: Any) -> dict[str, MetadataValue]:
-    """The metadata that `metadata_to_plain` made ``plain`` of.
+    """Convert the result of `metadata_to_plain` back to metadata.
 
     Raises:
-        ValidationError: ``plain`` is something else.
+        ValidationError: ``plain`` is invalid.
     """
     if not isinstance(plain, Mapping):
         raise ValidationError(f"an object belongs here, not {plain!r:.60}")
@@ -207,7 +208,7 @@ def metadata_from_plain(plain: Any) -> dict[str, MetadataValue]:
 
 
 def value_from_plain(plain: Any) -> Any:
-    """``plain`` with its ``{"$date": "…"}`` as days and moments; what else it holds as it is.
+    """Convert each ``{"$date": "…"}`` in ``plain`` to a date or datetime; keep all else.
 
     Raises:
         ValidationError: a time is not in ISO 8601.
@@ -232,5 +233,5 @@ def _time(text: Any) -> date:
 
 
 def dump_metadata(metadata: Metadata) -> str:
-    """``metadata`` as one line of JSON."""
+    """Return ``metadata`` as one line of JSON."""
     return json.dumps(metadata_to_plain(metadata), ensure_ascii=False) if metadata else "{}"

@@ -1,4 +1,4 @@
-"""Messages to language models and their answers; what those cost, and what broke the model."""
+"""Messages to language models, their responses, costs and failures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Message:
 
 @attrs.frozen(kw_only=True, slots=True)
 class Usage:
-    """Tokens that one answer took."""
+    """The tokens that one response used."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -29,9 +29,9 @@ class Usage:
 
 @attrs.frozen(slots=True)
 class Generation:
-    """A language model's answer.
+    """A language model's response.
 
-    ``truncated``: the model stopped at its limit of tokens, not at the end of its answer.
+    ``truncated``: the model stopped at its token limit, not at the end of its response.
     """
 
     text: str
@@ -41,28 +41,28 @@ class Generation:
 
 @attrs.frozen(kw_only=True, slots=True)
 class Prices:
-    """What a million tokens cost, in any one currency."""
+    """The prices of a million tokens, in any one currency."""
 
     input: float = attrs.field(validator=number())
     output: float = attrs.field(validator=number())
 
     def of(self, input_tokens: int, output_tokens: int) -> float:
-        """The cost of this many tokens."""
+        """Return the cost of this usage."""
         return (input_tokens * self.input + output_tokens * self.output) / 1_000_000
 
 
 ParkedReason = Literal["empty", "refusal", "endless", "instructions", "unusable"]
-"""What was wrong with the answer: blank; a refusal; cut at its ceiling of tokens; it did what the
-text asked for, or gave the prompt away; it cannot be stored, or is none. A provider that failed
-parks nothing."""
+"""What was wrong with the response: blank; a refusal; cut off at the token limit; it followed
+instructions in the text or revealed the prompt; it cannot be stored or is missing. An error of the
+provider quarantines nothing."""
 
 
 @attrs.frozen(kw_only=True, slots=True)
 class QuarantinedLayer:
-    """A layer that could not be made, with the signatures of its input and its maker.
+    """A layer that could not be generated, with the signatures of its input and its prompt.
 
-    It is not tried again while ``input_sig`` and ``prompt_sig`` are what a fresh layer would
-    carry. ``message`` describes the answer.
+    It is not tried again until ``input_sig`` or ``prompt_sig`` of a fresh layer would differ.
+    ``message`` describes the response.
     """
 
     dataset_id: str
@@ -77,10 +77,10 @@ class QuarantinedLayer:
 
 @attrs.frozen(kw_only=True, slots=True)
 class ModelUsage:
-    """The calls of one model, and their cost.
+    """The calls of one model and their cost.
 
-    ``failures`` of the ``calls`` brought no answer. ``cost`` is in the currency of the prices
-    that were given, 0 where none were.
+    ``failures`` counts the ``calls`` without a response. ``cost`` is in the currency of the given
+    prices, 0 without prices.
     """
 
     model: str
@@ -91,7 +91,7 @@ class ModelUsage:
     cost: float = 0.0
 
     def __add__(self, other: ModelUsage) -> ModelUsage:
-        """Both together, under this one's model."""
+        """Add the counts; the sum has this usage's model."""
         return ModelUsage(
             model=self.model,
             calls=self.calls + other.calls,

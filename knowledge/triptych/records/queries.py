@@ -1,4 +1,4 @@
-"""Queries, from what a caller writes to what a lane is asked; their options and wordings."""
+"""Queries, their options and their variants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What bulk work did and what failed, counts, health, and what the doctor finds."""
+"""Reports of bulk work, statistics, health checks and findings of the doctor."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from triptych.records.documents import DatasetConfig
 from triptych.records.spaces import SparseSpace
 
 _NOTES = 10
-"""How many other failures an error that is raised for all of them names."""
+"""The maximum number of other failures that a raised error names."""
 
 _Report = TypeVar("_Report", bound=attrs.AttrsInstance)
 
 
 def summed(left: _Report, right: _Report) -> _Report:
-    """The counts of two reports of one kind added up, and their lists joined; what one of them
-    does not know (None) is not known of both."""
+    """Add two reports of one class: sum their counts and join their lists. A value that is None in
+    either is None in the sum."""
     names = [field.name for field in attrs.fields(type(left))]
     pairs = {name: (getattr(left, name), getattr(right, name)) for name in names}
     return type(left)(
@@ -28,18 +28,18 @@ def summed(left: _Report, right: _Report) -> _Report:
 
 
 class Summed:
-    """What is added to another of its kind, as `summed` does."""
+    """A report that can be added to another of its class (`summed`)."""
 
     __slots__ = ()
 
     def __add__(self: _Report, other: _Report) -> _Report:
-        """Both together."""
+        """Return the sum of both."""
         return summed(self, other)
 
 
 @attrs.frozen(kw_only=True, slots=True)
 class Failure:
-    """One item that failed, and why; the others were done."""
+    """An item of bulk work that failed, and its error; the other items succeeded."""
 
     dataset_id: str
     name: str
@@ -47,7 +47,7 @@ class Failure:
 
 
 def raise_first(failed: Sequence[Failure]) -> None:
-    """Raise the error of the first of ``failed``, with a note for each of the others."""
+    """Raise the error of the first failure, with a note for each of the others."""
     if not failed:
         return
     error = failed[0].error
@@ -65,19 +65,19 @@ class _Failing:
     failed: tuple[Failure, ...]
 
     def raise_for_failures(self) -> None:
-        """Raise the first failure's error, whose notes name the others; nothing without any."""
+        """Raise the first failure's error, if any; its notes name the others."""
         raise_first(self.failed)
 
 
 @attrs.frozen(kw_only=True, slots=True)
 class PutReport(_Failing):
-    """What a bulk put did: counts of documents, then of chunks.
+    """The report of a bulk put: counts of documents, then of chunks.
 
-    ``embedded`` chunks were sent to the embedder, ``reused`` ones had their vectors already, and
-    ``encoded`` were sent to the sparse encoder.
-    A document in ``failed`` may be stored with its derivation missing: then its error is a
-    `DerivationError`. ``pending`` counts the documents that are found by keyword and wait for
-    vectors: because they were put to be embedded later, or because the embedder failed.
+    ``embedded`` chunks were sent to the embedder, ``reused`` chunks had vectors already, and
+    ``encoded`` chunks were sent to the sparse encoder. A document in ``failed`` with a
+    `DerivationError` is stored, but its derived data is missing. ``pending`` counts the documents
+    that only keyword search finds until they get vectors: the embedder failed, or ``embed`` was
+    "later".
     """
 
     added: int = 0
@@ -93,11 +93,12 @@ class PutReport(_Failing):
 
 @attrs.frozen(kw_only=True, slots=True)
 class EmbedReport(_Failing):
-    """What embedding came to: ``documents`` have all their vectors now, ``pending`` do not yet.
+    """The report of embedding: ``documents`` now have all their vectors, ``pending`` still lack
+    some.
 
     ``embedded`` texts were sent to the embedder, ``encoded`` texts to the sparse encoder;
-    ``reused`` chunks got a vector that the dataset had already. Each document whose texts could
-    not be embedded is in ``failed``, and pending.
+    ``reused`` chunks got a vector that the dataset already had. A document whose texts could not be
+    embedded is in ``failed`` and is also pending.
     """
 
     documents: int = 0
@@ -110,9 +111,9 @@ class EmbedReport(_Failing):
 
 @attrs.frozen(kw_only=True, slots=True)
 class DeleteReport(_Failing):
-    """What deleting many documents did: the names, ordered.
+    """The report of deleting many documents, with sorted names.
 
-    ``missing`` are the names that were given and found nothing. Those in ``failed`` remain.
+    ``missing`` are the given names without a document. Documents in ``failed`` remain.
     """
 
     deleted: tuple[str, ...] = ()
@@ -122,10 +123,10 @@ class DeleteReport(_Failing):
 
 @attrs.frozen(kw_only=True, slots=True)
 class MetadataReport(_Failing):
-    """What changing the metadata of many documents did: counts of documents.
+    """The report of changing the metadata of many documents: counts of documents.
 
-    ``unchanged`` had these values before. ``missing`` are the names that were given and found
-    nothing. A document in ``failed`` has its old metadata, unless its error is a `DerivationError`.
+    ``unchanged`` documents already had these values. ``missing`` are the given names without a
+    document. A document in ``failed`` keeps its old metadata, except after a `DerivationError`.
     """
 
     updated: int = 0
@@ -136,13 +137,13 @@ class MetadataReport(_Failing):
 
 @attrs.frozen(kw_only=True, slots=True)
 class RebuildReport(_Failing):
-    """What a rebuild did: ``checked`` documents are ``fresh``, ``rebuilt`` or in ``failed``.
+    """The report of a rebuild: ``checked`` documents are ``fresh``, ``rebuilt`` or in ``failed``.
 
-    ``embedded`` counts chunks, and layers embedded again; ``reused`` counts chunks; ``removed``
-    counts the documents whose derived data had no source any more. A document whose chunks were
-    fresh and only got embeddings counts as rebuilt, one that only got sparse vectors as fresh;
-    ``encoded`` counts the texts of the latter. ``pending`` counts those that wait for vectors.
-    ``expired`` counts the documents that were deleted because they had expired.
+    ``embedded`` counts chunks and re-embedded layers, ``reused`` chunks, and ``removed`` the names
+    whose derived data had no source. A document with fresh chunks that only got embeddings counts
+    as rebuilt, one that only got sparse vectors as fresh; ``encoded`` counts the texts that got
+    sparse vectors. ``pending`` counts documents that lack vectors, and ``expired`` the expired
+    documents that were deleted.
     """
 
     checked: int = 0
@@ -159,12 +160,12 @@ class RebuildReport(_Failing):
 
 @attrs.frozen(kw_only=True, slots=True)
 class EmbeddingSpace:
-    """The vectors that chunks of one dataset have of one model.
+    """The vectors of one model in one dataset.
 
     Attributes:
-        embed_sig: the embedder's signature: provider, model, and what else decides.
-        dimension: how wide each vector is.
-        vectors: how many chunks have a vector of this space.
+        embed_sig: the embedder's signature: provider, model and relevant options.
+        dimension: the dimension of the vectors.
+        vectors: the number of chunks with a vector in this space.
     """
 
     embed_sig: str
@@ -176,13 +177,13 @@ class EmbeddingSpace:
 class DatasetStats:
     """Counts of one dataset.
 
-    ``stale`` counts documents whose chunks are missing or stale; ``vectors`` the chunks
-    that have one; ``size`` is the sources' size in bytes of UTF-8. ``spaces`` divides the vectors
-    by model, in order of its signature: one space, unless a rebuild with another embedder is not
-    done yet. ``pending`` counts the documents whose chunks do not all have a vector of the model
-    yet, ``pending_chunks`` their chunks without one; these documents are found by keyword, and are
-    not stale for it. ``sparse_spaces`` are the encoders of the sparse vectors, and
-    ``sparse_pending`` counts the documents whose chunks do not all have one of ``config``'s.
+    ``stale`` counts documents whose chunks are missing or stale, ``vectors`` chunks with a vector;
+    ``size`` is the size of all contents in bytes of UTF-8. ``spaces`` lists the vectors by model,
+    sorted by signature: one space, unless a rebuild with another embedder is unfinished.
+    ``pending`` counts the documents with chunks that lack a vector of the current model,
+    ``pending_chunks`` these chunks; keyword search finds them, and they are not stale.
+    ``sparse_spaces`` lists the sparse vectors by encoder, and ``sparse_pending`` counts the
+    documents with chunks that lack a sparse vector of the current encoder.
     """
 
     dataset_id: str
@@ -202,15 +203,15 @@ class DatasetStats:
 
 @attrs.frozen(kw_only=True, slots=True)
 class HealthCheck:
-    """One thing that was looked at: fine, worth knowing, or in the way of work.
+    """The result of one health check.
 
     Attributes:
-        name: what was looked at: "store", "index", "embedder", "coverage" (by a dataset's
-            embedder), "search settings" (that a dataset is tuned to) or a dataset.
-        status: "failed" is what makes puts or searches fail; a "warning" costs quality or time.
+        name: what was checked: "store", "index", "embedder", "coverage" (chunks with vectors),
+            "search settings" (the dataset's tuning) or a dataset.
+        status: "ok"; "warning" if quality or speed suffers; "failed" if puts or searches fail.
         detail: what was found.
-        remedy: what to do about it, "" where nothing is to be done.
-        error: what a failed check ended with.
+        remedy: what to do about it, or "".
+        error: the error of a failed check.
     """
 
     name: str
@@ -225,7 +226,7 @@ class HealthCheck:
 
 @attrs.frozen(kw_only=True, slots=True)
 class Health:
-    """What a health check found, in the order in which it looked."""
+    """The results of health checks, in the order in which they ran."""
 
     __plain_properties__: ClassVar[tuple[str, ...]] = ("ok",)
 
@@ -233,20 +234,20 @@ class Health:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing failed; there may be warnings."""
+        """Whether no check failed; there may be warnings."""
         return all(check.status != "failed" for check in self.checks)
 
     @property
     def problems(self) -> tuple[HealthCheck, ...]:
-        """What failed, then the warnings."""
+        """The failed checks, then the warnings."""
         order = ("failed", "warning")
         return tuple(c for status in order for c in self.checks if c.status == status)
 
     def require(self) -> None:
-        """Raise what the first failed check ended with; nothing when none failed.
+        """Raise the error of the first failed check, if any.
 
         Raises:
-            TriptychError: something is in the way of work.
+            TriptychError: a check failed.
         """
         for check in self.checks:
             if check.status == "failed":
@@ -255,10 +256,10 @@ class Health:
 
 @attrs.frozen(kw_only=True, slots=True)
 class ScrubReport:
-    """What `Store.scrub` did.
+    """The report of `Store.scrub`.
 
-    ``terms`` counts the words that it removed from a table of words; None where there is no such
-    table. ``beyond`` names the places that it did not reach.
+    ``terms`` counts the words removed from the store's table of words; None if it has none.
+    ``beyond`` names the places that it could not erase.
     """
 
     terms: int | None = None
@@ -267,15 +268,15 @@ class ScrubReport:
 
 @attrs.frozen(kw_only=True, slots=True)
 class PurgeReceipt:
-    """What `Service.purge` removed, in counts; true where there was anything to delete.
+    """The counts of what `Service.purge` erased; true if there was anything to delete.
 
-    It is counted just before the delete, so that what another writer puts in between may be
-    missing. ``name`` is None where the dataset was purged. ``versions`` are old ones, ``vectors``
-    counts chunks that had one, and ``layers`` includes those of the folders and the dataset above
-    a document. ``answers`` are those of the semantic cache, ``requests`` those that servers kept
-    for requests which are sent again, ``questions`` the entries of the log of questions that went
-    or named the document. ``terms`` are those of `ScrubReport`. ``beyond`` says where it may still
-    be read. Under an access ``questions`` and ``requests`` are 0, and ``terms`` is None.
+    They are taken just before the delete, and may miss what another writer stores in between.
+    ``name`` is None if the dataset was purged. ``versions`` counts old versions, ``vectors`` chunks
+    with a vector, and ``layers`` includes the layers of the document's folders and dataset.
+    ``answers`` counts entries of the semantic cache, ``requests`` the responses that servers kept
+    for repeated requests, ``questions`` the logged questions that were deleted or named the
+    document. ``terms`` is as in `ScrubReport`. ``beyond`` names places that may still hold the
+    text. For a restricted caller ``questions`` and ``requests`` are 0 and ``terms`` is None.
     """
 
     dataset_id: str
@@ -293,26 +294,26 @@ class PurgeReceipt:
     beyond: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        """Whether there was anything to delete."""
+        """Return whether there was anything to delete."""
         return self.existed
 
 
 @attrs.frozen(kw_only=True, slots=True)
 class Finding:
-    """One thing that is wrong, as often as it is in one place.
+    """A violated invariant, with all its occurrences in one place.
 
     Attributes:
         check: the check that found it, such as "chunks.spans".
-        place: where: a dataset, the database, a file.
+        place: where it is: a dataset, the database, a file.
         detail: what is wrong.
-        why: what it does to answers or to later work.
-        repair: how a repair repairs it, "" where it cannot.
-        remedy: what only a person can do about it, "" where a repair does.
-        dataset_id: the dataset that it is in, "" where it is the whole store.
-        count: how many times.
-        examples: the first few of those, by name.
-        derives: whether the repair makes chunks or vectors again, for which the Service must be
-            of the configuration that the dataset was filled with.
+        why: how it affects answers or later work.
+        repair: how a repair fixes it, "" if it cannot.
+        remedy: what you can do about it, "" if a repair fixes it.
+        dataset_id: its dataset, "" for the whole store.
+        count: the number of occurrences.
+        examples: the names of the first few.
+        derives: whether the repair derives chunks or vectors again, which requires that the Service
+            has the configuration of the dataset.
     """
 
     check: str
@@ -339,16 +340,16 @@ class Finding:
 
 @attrs.frozen(kw_only=True, slots=True)
 class DoctorReport:
-    """What an examination found; after a repair, what is left.
+    """The report of `Service.doctor`.
 
     Attributes:
-        findings: what is wrong now.
-        repaired: what was wrong, and is no more.
+        findings: what is wrong now, after a repair if there was one.
+        repaired: what was wrong and has been repaired.
         actions: what the repair did, in order.
-        checked: how many documents, chunks, layers and so on were looked at.
-        skipped: what could not be looked at here, and why.
-        left_out: what is in no chunk, and so is not found by a search of chunks, and why.
-        advice: what may find more, where nothing is wrong.
+        checked: the numbers of documents, chunks, layers and so on that were checked.
+        skipped: what could not be checked, and why.
+        left_out: text that is in no chunk, so that chunk searches do not find it, and why.
+        advice: how searches may find more, if nothing is wrong.
     """
 
     __plain_properties__: ClassVar[tuple[str, ...]] = ("clean",)
@@ -363,5 +364,5 @@ class DoctorReport:
 
     @property
     def clean(self) -> bool:
-        """Whether nothing is wrong (any more)."""
+        """Whether there are no findings."""
         return not self.findings

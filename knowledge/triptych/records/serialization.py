@@ -1,4 +1,4 @@
-"""Records as plain data, which JSON and its like can hold, and back.
+"""Converting records to plain data for JSON, and back.
 
 A record is a dict of its fields, each under its name; None is null. A time is an ISO 8601 string,
 one in metadata ``{"$date": "…"}`` (`triptych.records.metadata`), a vector the base64 of its

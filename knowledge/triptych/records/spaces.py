@@ -1,4 +1,4 @@
-"""Vectors, dense and sparse, and the spaces of the models that they are of."""
+"""Sparse vectors, and the vector spaces of models."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from triptych.records.values import Vector
 def cosine_similarity(
     left: Sequence[float] | NDArray[np.floating], right: Sequence[float] | NDArray[np.floating]
 ) -> float:
-    """The cosine of the angle between two vectors, from -1 to 1.
+    """Return the cosine of the angle between two vectors, from -1 to 1.
 
-    0 when the lengths differ, either is empty, or either has zero norm.
+    It is 0 if the dimensions differ, or if either vector is empty or has zero norm.
     """
     a, b = np.asarray(left, dtype=np.float64), np.asarray(right, dtype=np.float64)
     if a.shape != b.shape or a.size == 0:
@@ -61,14 +61,14 @@ def _kept(array: NDArray[Any]) -> NDArray[Any]:
 
 @attrs.frozen(eq=False, slots=True, repr=False)
 class SparseVector:
-    """The weights of some terms; all others weigh nothing.
+    """The weights of some terms; all other terms have weight 0.
 
-    ``indices`` are the terms' numbers, uint32 of shape (terms,), ascending, each once. ``values``
-    are their weights, float32 of the same shape, finite and above 0. Both are read-only copies.
-    A text may have no term at all.
+    ``indices`` are the numbers of the terms, uint32 of shape (terms,), ascending and distinct.
+    ``values`` are their weights, float32 of the same shape, finite and above 0. Both are read-only
+    copies, and may be empty.
 
     Raises:
-        ValidationError: the arrays are something else.
+        ValidationError: an array is invalid.
     """
 
     indices: NDArray[np.uint32] = attrs.field(converter=_indices)
@@ -102,10 +102,10 @@ class SparseVector:
 
     @classmethod
     def of(cls, terms: ArrayLike, weights: ArrayLike, *, most: int | None = None) -> SparseVector:
-        """The vector of ``terms`` in any order, each once, and their ``weights``.
+        """Return the vector of distinct ``terms``, in any order, with their ``weights``.
 
-        Weights of 0 and less are left out. ``most`` keeps so many of the heaviest terms; of equal
-        weights those of the smaller number.
+        Weights of 0 and less are dropped. ``most`` is the maximum number of terms: the heaviest are
+        kept, of equal weights those with the lower numbers.
 
         Raises:
             ValidationError: as `SparseVector`.
@@ -127,7 +127,7 @@ class SparseVector:
         return cls(numbers[order], values[order])
 
     def dot(self, other: SparseVector) -> float:
-        """The dot product, summed in float64 in the order of the terms."""
+        """Return the dot product, summed in float64 in the order of the terms."""
         _, mine, theirs = np.intersect1d(
             self.indices, other.indices, assume_unique=True, return_indices=True
         )
@@ -136,10 +136,10 @@ class SparseVector:
         return float(reduce(add, products.tolist(), 0.0))
 
     def to_bytes(self) -> bytes:
-        """The vector in 6 bytes a term (8 where the vocabulary has more than 65,536), and 5 more.
+        """Serialize the vector in 5 bytes plus 6 bytes a term (8 if an index is above 65,535).
 
-        One byte for the width of an index, a CRC-32 of all else, the indices, the values;
-        all little-endian.
+        The format, little-endian: one byte for the width of an index, a CRC-32 of all else, the
+        indices, the values.
         """
         narrow = not len(self) or int(self.indices[-1]) < _NARROW
         width = 2 if narrow else 4
@@ -149,10 +149,10 @@ class SparseVector:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> SparseVector:
-        """The vector that `to_bytes` made ``data`` of.
+        """Deserialize the result of `to_bytes`.
 
         Raises:
-            ValueError: it is something else, or damaged.
+            ValueError: ``data`` is invalid or damaged.
         """
         if not isinstance(data, bytes) or len(data) < _HEAD.size:
             raise ValueError("a sparse vector is cut short")
@@ -167,9 +167,9 @@ class SparseVector:
 
 @attrs.frozen(kw_only=True, slots=True)
 class SparseSpace:
-    """How many sparse vectors of one encoder a dataset has: one for each distinct text.
+    """The number of sparse vectors of one encoder in a dataset: one for each distinct text.
 
-    ``size`` is what they take in the store, in bytes.
+    ``size`` is their size in the store in bytes.
     """
 
     sparse_sig: str
@@ -178,7 +178,7 @@ class SparseSpace:
 
 
 SpaceKind: TypeAlias = Literal["dense", "sparse"]
-"""What the vectors of a space are: of an embedder, or of a sparse encoder."""
+"""Whether the vectors of a space are of an embedder or of a sparse encoder."""
 
 AnyVector: TypeAlias = Vector | SparseVector
 
@@ -187,13 +187,13 @@ V = TypeVar("V")
 
 @attrs.frozen(slots=True)
 class VectorSpace(Generic[V]):
-    """The space of one model: its ``kind``, and the model's signature ("" for no model)."""
+    """The vector space of one model: its ``kind`` and the model's signature ("" for no model)."""
 
     kind: SpaceKind
     sig: str
 
     def serves(self, config: DatasetConfig | None) -> bool:
-        """Whether searches of a dataset of this configuration use the space."""
+        """Return whether searches of a dataset with this configuration use the space."""
         if config is None or not self.sig:
             return False
         return self.sig == (config.embed_sig if self.kind == "dense" else config.sparse_sig)
@@ -203,24 +203,24 @@ AnySpace: TypeAlias = VectorSpace[Any]
 
 
 def dense(embed_sig: str) -> VectorSpace[Vector]:
-    """The space of an embedder."""
+    """Return the space of an embedder."""
     return VectorSpace("dense", embed_sig)
 
 
 def sparse(sparse_sig: str) -> VectorSpace[SparseVector]:
-    """The space of a sparse encoder."""
+    """Return the space of a sparse encoder."""
     return VectorSpace("sparse", sparse_sig)
 
 
 @attrs.frozen(kw_only=True, slots=True)
 class SpaceCount:
-    """What a dataset keeps of one space.
+    """The vectors of one space in a dataset.
 
     Attributes:
         space: the space.
-        vectors: how many distinct texts have a vector.
-        dimension: how wide each vector is; 0 before the first, and of sparse vectors.
-        size: what sparse vectors take in the store, in bytes.
+        vectors: the number of distinct texts with a vector.
+        dimension: the dimension of the vectors; 0 before the first and for sparse vectors.
+        size: the size of sparse vectors in the store, in bytes.
     """
 
     space: AnySpace

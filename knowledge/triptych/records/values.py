@@ -1,4 +1,4 @@
-"""What records are made of: enumerations, constants, types; and checks of what fields hold."""
+"""Enumerations, constants and types of record fields, and functions that validate them."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ Vector = NDArray[np.float32]
 """A float32 array of shape (dimension,)."""
 
 StaleReason = Literal["source", "chunker", "prompt", "embedder", "input", "vector"]
-"""What has changed since a derived thing was made. "embedder" is another model's vectors; "vector"
-means that nothing has changed, and that vectors are still to come."""
+"""What has changed since something was derived. "embedder": its vectors are of another model;
+"vector": nothing has changed, but its vectors are missing."""
 
 EmbedKind = Literal["document", "query"]
-"""What a text is to an embedder: a passage that is stored, or a question."""
+"""The role of a text for an embedder: a stored passage or a question."""
 
 EmbedWhen = Literal["now", "later"]
-"""When the vectors of what is put are made: in the call, or by `Service.embed_pending`."""
+"""When the vectors of a stored document are made: in the call, or by `Service.embed_pending`."""
 
 Answerability = Literal["enough", "weak", "nothing"]
-"""Whether what a search found answers the question."""
+"""Whether the hits of a search answer the question."""
 
 Strength = Literal["strong", "fair", "weak", "none"]
-"""How far what the lanes found speaks for a result, without a calibration."""
+"""How strong the evidence for a result is in the lanes, without a calibration."""
 
 NO_CHUNK = -1
 """`Hit.chunk_index` of a hit that is a layer or a whole document."""
 
 OPENING = 512
-"""How many code points of a whole document a hit on it shows, at most."""
+"""The maximum length, in code points, of the content of a hit on a whole document."""
 
 MAX_NAME_BYTES = 1024
 SNIPPET_LENGTH = 240
 
 
 class Layer(StrEnum):
-    """How much of a document a text tells."""
+    """The level of detail of a text: abstract (L0), overview (L1) or the document itself (L2)."""
 
     ABSTRACT = "L0"
     OVERVIEW = "L1"
@@ -51,7 +51,7 @@ class Layer(StrEnum):
 
 
 class Mode(StrEnum):
-    """Which lanes a search runs."""
+    """The lanes that a search runs."""
 
     BM25 = "bm25"
     VECTOR = "vector"
@@ -59,7 +59,7 @@ class Mode(StrEnum):
 
 
 class Scope(StrEnum):
-    """Whether a search asks one dataset or every one."""
+    """Whether a search covers one dataset or all datasets."""
 
     SINGLE = "single"
     ALL = "all"
@@ -87,32 +87,32 @@ def _member(kind: type[_E], value: object) -> _E:
 
 
 def to_layer(value: object) -> Layer:
-    """A `Layer`, or its plain string, as a `Layer`."""
+    """Convert a `Layer` or its string to a `Layer`."""
     return _member(Layer, value)
 
 
 def to_mode(value: object) -> Mode:
-    """A `Mode`, or its plain string, as a `Mode`."""
+    """Convert a `Mode` or its string to a `Mode`."""
     return _member(Mode, value)
 
 
 def to_scope(value: object) -> Scope:
-    """A `Scope`, or its plain string, as a `Scope`."""
+    """Convert a `Scope` or its string to a `Scope`."""
     return _member(Scope, value)
 
 
 def to_event_kind(value: object) -> EventKind:
-    """An `EventKind`, or its plain string, as an `EventKind`."""
+    """Convert an `EventKind` or its string to an `EventKind`."""
     return _member(EventKind, value)
 
 
 def is_valid_layer(value: object) -> bool:
-    """Whether ``value`` is a `Layer` or the plain string of one."""
+    """Return whether ``value`` is a `Layer` or the string of one."""
     return isinstance(value, str) and value in set(Layer)
 
 
 def is_valid_mode(value: object) -> bool:
-    """Whether ``value`` is a `Mode` or the plain string of one."""
+    """Return whether ``value`` is a `Mode` or the string of one."""
     return isinstance(value, str) and value in set(Mode)
 
 
@@ -120,11 +120,11 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def check_text(text: Any, what: str) -> str:
-    """``text`` itself, if it is a string that UTF-8 can hold.
+    """Check that ``text`` is a string that can be encoded in UTF-8; return it.
 
     Raises:
-        ValidationError: it is not a string, or holds a lone surrogate, which no encoding of
-            Unicode can store; the message gives its position.
+        ValidationError: it is not a string, or contains a lone surrogate; the message gives its
+            position.
     """
     if not isinstance(text, str):
         raise ValidationError(f"{what} must be a string, not {type(text).__name__}")
@@ -141,7 +141,7 @@ def check_text(text: Any, what: str) -> str:
 
 
 def check_identifier(name: Any, what: str) -> str:
-    """A dataset id or document name: text without control characters, 1 to 1,024 bytes."""
+    """Check a dataset id or document name: text without control characters, 1 to 1,024 bytes."""
     check_text(name, what)
     if not name or name.isspace():
         raise ValidationError(f"{what} is empty: give it at least one visible character")
@@ -153,14 +153,14 @@ def check_identifier(name: Any, what: str) -> str:
     control = None if name.isprintable() else _CONTROL.search(name)
     if control is not None:
         raise ValidationError(
-            f"{what} holds the control character {control[0]!r}: {name!r} cannot be shown "
-            "or stored safely under it"
+            f"{what} holds the control character {control[0]!r}: {name!r} cannot be shown or "
+            "stored safely"
         )
     return str(name)
 
 
 def check_document_name(name: Any) -> str:
-    """A document's name: an identifier that does not end in a slash."""
+    """Check a document's name: an identifier that does not end in a slash."""
     check_identifier(name, "a document name")
     if name.endswith("/"):
         raise ValidationError(
@@ -171,7 +171,7 @@ def check_document_name(name: Any) -> str:
 
 
 def check_whole(value: Any, what: str, *, least: int = 0) -> int:
-    """``value`` itself, if it is a whole number from ``least`` up; a bool is none."""
+    """Check that ``value`` is an integer (not a bool) of at least ``least``; return it."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ValidationError(f"{what} must be a whole number from {least} up, not {value!r:.60}")
     return value
@@ -187,7 +187,7 @@ vector_comparison: type = attrs.cmp_using(eq=_same_vector)
 
 
 def expiry(moment: Any) -> datetime | None:
-    """A moment in UTC, in which one without an offset is; None for None."""
+    """Convert a datetime to UTC; without an offset it is in UTC already. None stays None."""
     if moment is None:
         return None
     if not isinstance(moment, datetime):
@@ -204,7 +204,7 @@ def expiry(moment: Any) -> datetime | None:
 
 
 def optional_expiry(moment: Any) -> datetime | Literal["never"] | None:
-    """`expiry`, but "never" for "never"."""
+    """`expiry`, but "never" stays "never"."""
     return "never" if isinstance(moment, str) and moment == "never" else expiry(moment)
 
 
@@ -229,7 +229,7 @@ def summary_part(text: object) -> str:
 
 
 def optional_system_text(text: Any) -> str | None:
-    """`system_text`, but None for None."""
+    """`system_text`, but None stays None."""
     return None if text is None else system_text(text)
 
 

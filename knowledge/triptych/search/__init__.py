@@ -1,4 +1,4 @@
-"""Search: validate, rewrite, retrieve, fuse, hydrate, postprocess, cut.
+"""Search: validate, rewrite, retrieve, fuse, hydrate, postprocess, limit.
 
 The stub ``__init__.pyi`` lists what a caller gives to a search, each with the module that defines
 it; it is imported when it is first used.

@@ -1,4 +1,4 @@
-"""Whether the keyword lane and the vector lane of a dataset find the same, on lines of its own."""
+"""Comparing the keyword and vector lanes of a dataset on lines of its documents."""
 
 from __future__ import annotations
 

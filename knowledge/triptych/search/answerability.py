@@ -1,4 +1,4 @@
-"""Whether a result answers: "enough", "weak" or "nothing", by signals, calibration and judge.
+"""Judging whether a result answers its question ("enough", "weak", "nothing") by a calibration.
 
 A calibration leads from the lanes' signals to whether a result answers its question. It holds for
 one dataset, as one embedder and one analyzer see it, and is kept in the store's settings.
@@ -206,7 +206,7 @@ def save_calibration(
         NotAvailableError: the store keeps no settings.
     """
     if settings is None:
-        raise NotAvailableError("the store keeps no settings, and so no calibration")
+        raise NotAvailableError("the store keeps no settings, and cannot store a calibration")
     set_at_last(settings, CALIBRATION_SETTINGS + dataset_id, json.dumps(to_dict(calibration)))
 
 

@@ -1,4 +1,4 @@
-"""Semantic caches: their options, and the digest of what decides an answer."""
+"""The options of semantic caches, and the digest of everything that decides an answer."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from triptych.text import get_analyzer
 
 @attrs.frozen(kw_only=True)
 class SemanticCache:
-    """How answers are kept and found again.
+    """The options of the semantic cache, which stores the results of searches.
 
     Attributes:
-        threshold: the least cosine of two questions that are taken for one, above 0. Below 0.85
-            questions are rarely the same; above 0.95 they are nearly alike in wording.
-        hours: how long an answer is served; 0 for as long as it holds.
-        entries: how many answers are kept; the oldest go first.
+        threshold: the minimum cosine, above 0, at which two questions count as the same. Below 0.85
+            they rarely have the same meaning; above 0.95 they have nearly the same wording.
+        hours: how long a result may be used; 0 until a write may change it.
+        entries: the maximum number of results; the oldest are dropped first.
     """
 
     threshold: float = 0.90
@@ -86,7 +86,8 @@ def check_lanes(retrievers: Sequence[Retriever]) -> None:
         if not isinstance(getattr(each, "signature", None), str):
             raise ValidationError(
                 f"the lane {each.name!r} has no signature, so a semantic cache cannot tell when "
-                "its answers change: give it a text that changes with them, or leave the cache out"
+                "its answers change: give it a text that changes with its results, or leave out "
+                "the cache"
             )
 
 

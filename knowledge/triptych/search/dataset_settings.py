@@ -1,4 +1,4 @@
-"""What a store's settings keep of a dataset for its searches: a prefix, then the dataset's id."""
+"""The search settings of a dataset in the store, keyed by a prefix and the dataset's id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps against hits that say the same: maximal marginal relevance, near-duplicates."""
+"""Postprocessors against redundant hits: maximal marginal relevance, near-duplicates."""
 
 from __future__ import annotations
 
@@ -25,21 +25,19 @@ _THRESHOLDS = {"text": 0.8, "vector": 0.97}
 
 @attrs.frozen
 class MMR:
-    """Hits that are relevant and unlike those before them: maximal marginal relevance.
+    """Select hits that are relevant and diverse: maximal marginal relevance (MMR).
 
-    Each place goes to the hit with the largest
-    ``lambda_ * relevance - (1 - lambda_) * max(similarity to the hits before it)``. Relevance is
-    the hit's score, scaled to 0 to 1 over all candidates; similarity is the cosine of the chunks'
-    vectors, and 0 where that is negative. This value is the hit's new score and
-    ``Hit.scores["mmr"]``; ``Hit.scores["fused"]`` is the score from before. It chooses from 4 times
-    as many hits as are asked for.
+    Each next hit is the one with the largest ``lambda_ * relevance - (1 - lambda_) * max(similarity
+    to the hits before it)``. Relevance is the hit's score, scaled to 0 to 1 over all candidates;
+    similarity is the cosine of the chunks' vectors, at least 0. This value is the hit's new score
+    and ``Hit.scores["mmr"]``; ``Hit.scores["fused"]`` is the earlier score. There are 4 times as
+    many candidates as requested hits.
 
-    A chunk without a vector counts as unlike all others; a warning says how many there are. Hits
-    of layers, of which a document has one, stay as they are.
-    Source: Carbonell and Goldstein (1998), The use of MMR, SIGIR.
+    A chunk without a vector has similarity 0 to all others; a warning gives their number. Hits of
+    layers are unchanged. Source: Carbonell and Goldstein (1998), The use of MMR, SIGIR.
 
     Args:
-        lambda_: from 0, new above all, to 1, which leaves the order as it is.
+        lambda_: from 0 (diversity only) to 1 (relevance only, the order is unchanged).
 
     Raises:
         ValidationError: ``lambda_`` is not a number from 0 to 1.
@@ -86,16 +84,16 @@ class MMR:
 
 @attrs.frozen
 class NearDuplicates:
-    """Hits without those that nearly repeat one before them. It chooses from 4 times as many hits
-    as are asked for.
+    """Drop hits that nearly repeat an earlier one. There are 4 times as many candidates as
+    requested hits.
 
     Args:
-        threshold: how alike two hits are that count as duplicates, above 0, up to 1; None is 0.8
-            for texts and 0.97 for vectors.
-        by: "text" compares the shingles of five words that two texts share with all that they have
-            (the resemblance of Broder, 1997), and needs no vectors. "vector" compares the chunks'
-            vectors by their cosine; a chunk without one is kept, and a warning says how many there
-            are. Hits of layers are compared by text only.
+        threshold: the similarity, above 0 up to 1, from which on two hits are duplicates; None is
+            0.8 for texts and 0.97 for vectors.
+        by: "text" uses the share of common shingles of five words (the resemblance of Broder,
+            1997), and needs no vectors. "vector" uses the cosine of the chunks' vectors; a chunk
+            without one is kept, and a warning gives their number. Hits of layers are compared by
+            text only.
 
     Raises:
         ValidationError: an argument is invalid.
@@ -110,7 +108,7 @@ class NearDuplicates:
         if self.threshold is not None:
             check_number(self.threshold, "threshold", most=1)
             if self.threshold == 0:
-                raise ValidationError("threshold is above 0: with 0 every hit is a duplicate")
+                raise ValidationError("threshold must be above 0: with 0 every hit is a duplicate")
 
     def depth(self, query: ResolvedQuery) -> int:
         """Return how many hits it chooses from."""

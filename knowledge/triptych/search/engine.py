@@ -1,4 +1,4 @@
-"""Runs the retrievers of a query side by side, and fuses what they find."""
+"""The search engine: runs the retrievers of a query concurrently and fuses their results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ T = TypeVar("T")
 _Call = Callable[[], Sequence[Candidate]]
 _Prepares = Callable[[ResolvedQuery], Callable[[], ResolvedQuery] | None]
 Keep = Callable[[Sequence[Candidate]], Collection[int]]
-"""Given candidates, the places of those that may stay."""
+"""Takes candidates; returns the indices of those to keep."""
 
 _DEEPER = 4  # each further look into a lane goes this many times as deep
 
@@ -59,16 +59,16 @@ class FusedRanking:
 
 
 class SearchEngine:
-    """Routes a query to the retrievers of its target, then to the ranker.
+    """Runs the retrievers for a query, then the ranker.
 
-    In hybrid mode every retriever runs for every variant of the query, at the same time except
-    for those in this process. The ranker fuses their lists in the order of the retrievers, so the
-    answer never depends on which finished first. A retriever that fails is named in the warnings;
-    when all fail, the first error is raised. In a single mode only the retriever of that name
-    runs, and its error is the caller's; with one variant, its scores are the result's.
+    In hybrid mode every retriever runs for every variant of the query, concurrently except for
+    those with ``in_process``. The ranker fuses their lists in the order of the retrievers, so that
+    the result never depends on timing. A retriever that fails is named in the warnings; if all
+    fail, the first error is raised. In the mode of a single lane only that retriever runs, and its
+    error is raised; with one variant, the result has its scores.
 
-    Variants of several groups make a ranking for each group, as if it were the only one. Each
-    candidate then has its best score of any ranking (`fusion.best_of`).
+    Each group of variants gets its own ranking. A candidate then has its best score of all rankings
+    (`fusion.best_of`).
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class SearchEngine:
         document: Sequence[Retriever] = (),
         ranker: Ranker | None = None,
     ) -> None:
-        """Wire the retrievers of each target; ``ranker`` None is `ZScoreRanker`.
+        """Set the retrievers of each target; ``ranker`` None is `ZScoreRanker`.
 
         Raises:
             ValidationError: two retrievers of one target have the same name.
@@ -92,8 +92,8 @@ class SearchEngine:
             for name, count in Counter(lane.name for lane in lanes).items():
                 if count > 1:
                     raise ValidationError(
-                        f"{count} {target} retrievers are called {name!r}: give each a name of its "
-                        "own, under which the ranker and a hit's scores know it"
+                        f"{count} {target} retrievers are called {name!r}: give each a unique "
+                        "name, for the ranker and the scores of hits"
                     )
         self._local = {
             id(lane)
@@ -107,15 +107,16 @@ class SearchEngine:
 
     @property
     def lanes(self) -> tuple[str, ...]:
-        """The names of all lanes, each once, in the order of the retrievers."""
+        """The distinct names of all lanes, in the order of the retrievers."""
         return tuple(
             dict.fromkeys(each.name for several in self._targets.values() for each in several)
         )
 
     def derive(self, *, lanes: Collection[str] = (), ranker: Ranker | None = None) -> SearchEngine:
-        """Return an engine with the ``lanes`` of these names, none for all, and this ranker.
+        """Return an engine with only the named ``lanes`` (empty: all) and ``ranker`` (None: this
+        one).
 
-        None keeps the ranker. It is closed by itself.
+        Close it separately.
         """
         chosen = {
             target: [each for each in retrievers if not lanes or each.name in lanes]
@@ -127,13 +128,13 @@ class SearchEngine:
 
     @property
     def retrievers(self) -> tuple[Retriever, ...]:
-        """All lanes, those of each target in their order."""
+        """All lanes, in the order of each target."""
         return tuple(each for several in self._targets.values() for each in several)
 
     def over(self, store: Store, other: Callable[[Retriever], Retriever | None]) -> SearchEngine:
-        """Return this engine over another store. It is closed by itself.
+        """Return this engine over another store. Close it separately.
 
-        ``other`` gives what takes the place of a lane that has no ``over``; None: nothing.
+        ``other`` returns the replacement of a lane without ``over``; None drops the lane.
         """
         moved: dict[Target, list[Retriever]] = {}
         for target, retrievers in self._targets.items():
@@ -152,12 +153,12 @@ class SearchEngine:
         depth: int = 0,
         keep: Keep | None = None,
     ) -> FusedRanking:
-        """Return everything that the lanes find for ``variants`` of one query, fused.
+        """Return the fused candidates of all lanes for ``variants`` of one query.
 
-        Each lane reaches as deep as the variant's ``limit`` says, or ``depth`` where that is more;
-        where lists are fused, as deep as the ranker wants. With ``keep``, it reaches until that
-        many of its candidates may stay, or none is left; the ranker's wish does not count then,
-        for each candidate's text is read.
+        Each lane returns as many candidates as the variant's ``limit`` or ``depth``, whichever is
+        greater, and at least as many as the ranker needs if lists are fused. With ``keep``, a lane
+        continues until that many candidates pass or none is left; the depth of the ranker is then
+        ignored, because the text of each candidate is read.
         """
         with collected_warnings() as warnings:
             ranking = self._retrieved(target, variants, depth, keep)
@@ -193,8 +194,8 @@ class SearchEngine:
         if not retrievers:
             named = "" if query.lanes is None else f" of {', '.join(sorted(query.lanes))}"
             raise NotAvailableError(
-                f"no lane{named} is wired for {target} search: search what this store has lanes "
-                "for, or give the SearchEngine a retriever"
+                f"no lane{named} is wired for {target} search: use a search for which this store "
+                "has lanes, or give the SearchEngine a retriever"
             )
         ranker = chosen_ranker(query.choice, self.ranker)
         wanted = depth_of(ranker, query.top_k)
@@ -238,7 +239,7 @@ class SearchEngine:
         raise NotAvailableError(f"no {lane} lane is wired for {target} search")
 
     def close(self) -> None:
-        """Let the worker threads end."""
+        """End the worker threads."""
         pool, self._pool = self._pool, None
         if pool is not None and self._pool_pid == os.getpid():
             pool.shutdown(wait=True)

@@ -1,4 +1,4 @@
-"""How well a lane tells texts apart for one query: what `ZScoreRanker` weighs lanes by."""
+"""The evidence of a lane for one query, by which `ZScoreRanker` weighs lanes."""
 
 from __future__ import annotations
 

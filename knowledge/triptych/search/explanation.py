@@ -1,4 +1,4 @@
-"""Why a search shows a document, or does not: its place in each lane, and what keeps it out."""
+"""Explaining why a search finds a document or does not: its rank in each lane, and obstacles."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Explainer:
         """
         query = request.query
         if not has_words(query.text):
-            raise ValidationError("the query has no words, and ranks nothing: give it some")
+            raise ValidationError("the query has no words, so that there is no ranking: add words")
         info = self._info(query.dataset_ids, doc_name)
         sig = self._store.chunks.get_doc_sig(info.dataset_id, doc_name)
         watched = [_Watched(step, info) for step in self._steps]

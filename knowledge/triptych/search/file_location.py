@@ -1,4 +1,4 @@
-"""Where the files of synced documents are; apart from the syncs, which a search need not import."""
+"""The locations of synced files, without importing the syncs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fusion of ranked lists: pure functions, and a small class for each way."""
+"""Fusion of ranked lists: pure functions, and a class for each method."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from triptych.search.evidence import (
 from triptych.search.query import over_fetch
 
 DEFAULT_RRF_K = 60
-"""The constant of reciprocal rank fusion; a smaller one weighs the head of a lane more."""
+"""The constant of reciprocal rank fusion; a smaller one favours the first ranks of a lane."""
 
 DEFAULT_Z_SCORE_DEPTH = 50
-"""How many candidates each lane brings to `ZScoreRanker`: docs/explanation/retrieval.md."""
+"""The number of candidates from each lane for `ZScoreRanker`: docs/explanation/retrieval.md."""
 
 _EQUAL = 1e-12  # a share of the scores: what differs by less differs by rounding
 
 WEIGHT = "weights."
-"""What the key of a lane's weight begins with, where a ranker is chosen."""
+"""The prefix of keys for lane weights in the choice of a ranker."""
 
 _Key = tuple[str, Hashable]  # dataset, and the repository's own key
 _KEY = itemgetter(3, 4)
@@ -49,18 +49,18 @@ _DIGITS = 9  # neighbouring reciprocal ranks differ by more down to rank 30,000
 
 
 def in_order(candidates: Sequence[Candidate], lane: str) -> Candidates:
-    """One lane's candidates, best first, each with its score under the lane's name.
+    """Sort one lane's candidates, best first, with their scores under the lane's name.
 
-    Ties come in order of document name, chunk index, dataset.
+    Ties are sorted by document name, chunk index and dataset.
     """
     rows = sorted(Candidates.of(candidates).rows, key=IN_ORDER)
     return Candidates(rows, lane, [{lane: -row[0]} for row in rows])
 
 
 def best_of(rankings: Sequence[Sequence[Candidate]]) -> Candidates:
-    """Every candidate of any ranking once, with the best score that a ranking gives it.
+    """Return each distinct candidate of the rankings with its best score, best first.
 
-    ``scores`` has the best of each lane. Ties come in order of document name, chunk index, dataset.
+    ``scores`` has the best of each lane. Ties are sorted by document name, chunk index and dataset.
     """
     best: dict[_Key, CandidateRow] = {}
     scores: dict[_Key, dict[str, float]] = {}
@@ -199,12 +199,12 @@ class RRFRanker:
 
 @attrs.frozen(kw_only=True)
 class WeightedRanker:
-    """Weighted sum of min-max normalised scores, lane by lane.
+    """Fuses by the weighted sum of min-max normalised scores.
 
-    ``score(d) = Σ w · (s(d) - min) / (max - min)`` over a list's candidates; a list whose
-    scores are all equal gives each 1; a list without ``d`` gives 0. Weights default to 1 and
-    are divided by their sum over the lists at hand. Source: Fox and Shaw, "Combination of
-    Multiple Searches" (CombSUM), TREC-2, 1994.
+    ``score(d) = Σ w · (s(d) - min) / (max - min)`` over the lists. A list whose scores are all
+    equal contributes 1, a list without ``d`` 0. Weights default to 1 and are divided by the sum of
+    the weights of the given lists. Source: Fox and Shaw, "Combination of Multiple Searches"
+    (CombSUM), TREC-2, 1994.
     """
 
     weights: Mapping[str, float] = attrs.field(factory=dict)
@@ -227,33 +227,32 @@ class WeightedRanker:
 
 @attrs.frozen(kw_only=True)
 class ZScoreRanker:
-    """Weighted mean of standardised scores, lane by lane: the fusion that ships.
+    """Fuses by the weighted mean of standardised scores. This is the default ranker.
 
-    ``score(d) = Σ w · (s(d) - last) / deviation`` over the lists that hold ``d``: how many standard
-    deviations a candidate is above the last of its list. A list without ``d`` gives 0, as to its
-    last candidate, and a list whose scores are all equal gives each 1. ``deviation`` is that of the
-    best ``depth`` scores of the list. Weights default to 1 and are divided by their sum over the
-    lists at hand, so scores of one lane and of several are on one scale: from 0, rarely above 10.
+    ``score(d) = Σ w · (s(d) - last) / deviation`` over the lists with ``d``: how many standard
+    deviations a candidate is above the last one of its list. A list without ``d`` contributes 0, a
+    list whose scores are all equal 1. ``deviation`` is the standard deviation of the best ``depth``
+    scores of the list. Weights default to 1 and are divided by the sum of the weights of the given
+    lists, so that scores of one or several lanes have the same scale: from 0, rarely above 10.
 
-    A lane that finds fewer than ``depth``, such as a keyword lane, has found all that matches: the
-    rest have score 0, and count as so many zeros. So the one text that holds a rare name is far
-    above all others, and twenty texts that hold a common word are not.
+    A lane that returns fewer than ``depth`` candidates, such as a keyword lane, has found all
+    matches; the list is filled up with zeros. So the only text with a rare name is far above all
+    others, but twenty texts with a common word are not.
 
-    With ``evidence``, the lanes' weights follow from what the keyword lane found for this query
-    (`keyword_evidence`): of strength p, a dense lane weighs ``1 - p``, and a keyword score counts
-    times the text's coverage of the query to the power p. A pasted name that one text holds has p
-    near 1, an ordinary question p near 0. Without a list of a dense lane, p is 0. A dense list
-    weighs by how far its scores are apart, too (`telling_apart`).
+    With ``evidence``, the weights depend on the results of the keyword lane for this query
+    (`keyword_evidence`). At strength p, a dense lane has weight ``1 - p``, and a keyword score is
+    multiplied by the text's coverage of the query to the power p. For a name that only one text
+    contains p is near 1, for an ordinary question near 0. Without a list of a dense lane, p is 0.
+    The weight of a dense list also depends on the spread of its scores (`telling_apart`).
 
     Source: Montague and Aslam, "Relevance Score Normalization for Metasearch" (ZMUV), CIKM 2001,
     with each list's zero at its last candidate.
 
     Attributes:
         weights: the weight of a lane by its name, a finite number from 0 up.
-        depth: how many candidates each lane brings, at least: see `Ranker`.
-        dense_lanes: the names of the lanes that give every text a score, as nearness does: what
-            they do not bring has a score too.
-        evidence: whether weights follow from the evidence of the query.
+        depth: the minimum number of candidates from each lane: see `Ranker`.
+        dense_lanes: the names of the lanes in which every text has a score, such as vector lanes.
+        evidence: whether weights depend on the query's evidence.
     """
 
     weights: Mapping[str, float] = attrs.field(factory=dict)
@@ -272,7 +271,7 @@ class ZScoreRanker:
         """Fuse by standardised score.
 
         Raises:
-            ValidationError: a lane gave a score that is not a finite number.
+            ValidationError: a score of a lane is not a finite number.
         """
         for each in ranked_lists:
             if not all(map(math.isfinite, scores_of(each))):
@@ -293,9 +292,9 @@ class ZScoreRanker:
     def weigh(
         self, ranked_lists: Sequence[RankedList]
     ) -> Sequence[tuple[float, KeywordEvidence | None]]:
-        """The weight of each list for this query, a share of 1, and its evidence.
+        """Return the normalised weight of each list for this query, and its evidence.
 
-        A list has none where its lane knows no terms, or no list of a dense lane is weighed by it.
+        A list has no evidence if its lane knows no terms, or if there is no dense list.
         """
         weights = _weights_of(ranked_lists, self.weights)
         dense = [each.lane in self.dense_lanes for each in ranked_lists]
@@ -328,7 +327,7 @@ class ZScoreRanker:
 
 
 def depth_of(ranker: Ranker, top_k: int) -> int:
-    """How deep each lane reaches so that ``ranker`` has enough to choose ``top_k`` hits from."""
+    """Return the number of candidates that ``ranker`` needs from each lane for ``top_k`` hits."""
     return max(over_fetch(top_k), getattr(ranker, "depth", 0))
 
 
@@ -377,8 +376,8 @@ def standard_scores(
 ) -> list[float]:
     """Return ``weight * (s - min) / deviation`` for each score; ``weight`` if all are equal.
 
-    ``deviation`` is the standard deviation (of the whole, not of a sample) of the ``first`` best
-    scores, or of all where those are equal.
+    ``deviation`` is the population standard deviation of the ``first`` best scores, or of all
+    scores if those are equal.
     """
     if not scores:
         return []
@@ -399,15 +398,15 @@ RANKERS: Mapping[str, Callable[..., Ranker]] = {
     "rrf": RRFRanker,
     "min-max": WeightedRanker,
 }
-"""The rankers that ship, each with ``weights`` by lane, by the name that settings give them; the
-first is the default."""
+"""The built-in rankers by their name in settings, built with ``weights`` by lane; the first is the
+default."""
 
 
 def build_ranker(ranker: Ranker | str, weights: Mapping[str, float] | None = None) -> Ranker:
-    """Return the ranker meant: a name is built, with ``weights`` by lane, a `Ranker` passes.
+    """Build the ranker of a name with ``weights`` by lane; return a `Ranker` unchanged.
 
     Raises:
-        ValidationError: no ranker has this name, or a weight is not a number from 0 up.
+        ValidationError: the name is unknown, or a weight is not a number from 0 up.
     """
     if not isinstance(ranker, str):
         return ranker
@@ -417,7 +416,8 @@ def build_ranker(ranker: Ranker | str, weights: Mapping[str, float] | None = Non
 
 
 def chosen_ranker(choice: Mapping[str, Any], ranker: Ranker) -> Ranker:
-    """The ranker that ``choice`` names, else ``ranker``, with the weights and the depth of it."""
+    """Return the ranker of ``choice``, else ``ranker``, with the weights and depth of
+    ``choice``."""
     values: dict[str, Any] = {}
     weights = {
         key.removeprefix(WEIGHT): value for key, value in choice.items() if key.startswith(WEIGHT)

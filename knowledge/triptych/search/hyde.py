@@ -1,4 +1,4 @@
-"""Hypothetical documents: a model writes what an answer may look like, and that is searched for.
+"""HyDE: search for hypothetical documents that a model writes, which resemble an answer.
 
 Source: Gao et al., "Precise Zero-Shot Dense Retrieval without Relevance Labels", ACL 2023.
 """
@@ -53,15 +53,15 @@ _WORKERS: Final = 4
 
 
 class HyDE:
-    """Vector lanes search for documents that a model makes up; keyword lanes for the question.
+    """A query rewriter: vector lanes search for hypothetical documents, keyword lanes for the
+    question.
 
-    ``documents`` are written at the same time. The mean of their unit vectors, scaled to unit
-    length, is what vector lanes search for. Without vectors (``mode="bm25"``) no model is asked.
-    If some documents cannot be written, the others serve; if none can, the question is searched for
-    as it came. Both are warnings.
+    A model writes ``documents`` texts concurrently. Vector lanes search for the mean of their unit
+    vectors, scaled to unit length. Without vectors (``mode="bm25"``) the model is not called. If
+    some texts cannot be written, the others are used; if none can, the original question is
+    searched for. Both add a warning.
 
-    A model that gives the same answer to the same prompt writes ``documents`` equal ones: use
-    ``varied``.
+    If the model is deterministic, all texts are equal: use ``varied``.
     """
 
     def __init__(
@@ -77,20 +77,20 @@ class HyDE:
         max_tokens: int = _MAX_TOKENS,
         timeout: float | None = None,
     ) -> None:
-        """Take the model and the form.
+        """Set the model and the options.
 
         Args:
-            llm: the model; a call for each document.
-            documents: how many documents it writes, 1 to 16.
-            adaptive: whether the model is asked only where the best chunk that the vector lane
-                finds for the question itself has a score below ``threshold``.
+            llm: the model, called once for each document.
+            documents: the number of documents, 1 to 16.
+            adaptive: whether to call the model only if the best score of the vector lane for the
+                question itself is below ``threshold``.
             threshold: a cosine, -1 to 1. 0.50 suits models such as all-MiniLM; the cosines of
                 multilingual-e5 lie between 0.70 and 0.93, and need a threshold in between.
-            varied: whether the documents are of five kinds in turn, `HYDE_PROMPTS`; best with 3
-                documents or more. Source: arXiv 2509.16369.
-            prompts: your own prompts, taken in turn, in place of these.
-            include_question: whether the vector of the question joins the mean.
-            max_tokens: the most that a document may have.
+            varied: whether to alternate between five kinds of documents, `HYDE_PROMPTS`; best with
+                3 documents or more. Source: arXiv 2509.16369.
+            prompts: your own prompts, used in turn instead of these.
+            include_question: whether the mean includes the vector of the question.
+            max_tokens: the maximum length of a document in tokens.
             timeout: see `FollowUpRewriter`.
 
         Raises:
@@ -101,14 +101,14 @@ class HyDE:
             raise ValidationError(f"documents is {documents}: give a number from 1 to {_MOST}")
         check_number(threshold, "the threshold, a cosine,", least=-1, most=1)
         if prompts is not None and varied:
-            raise ValidationError("prompts are taken in turn by themselves: leave out varied")
+            raise ValidationError("prompts are already used in turn: leave out varied")
         if prompts is None:
             prompts = HYDE_PROMPTS if varied else (HYDE_PROMPT,)
         elif isinstance(prompts, str) or not prompts:
             raise ValidationError("prompts takes one prompt or more: give a list")
         for prompt in prompts:
             if not check_text(prompt, "a prompt of HyDE").strip():
-                raise ValidationError("a prompt of HyDE is blank: say what the model shall write")
+                raise ValidationError("a prompt of HyDE is blank: give instructions for the model")
         self._llm = llm
         self._prompts = [prompts[at % len(prompts)] for at in range(documents)]
         self._adaptive = adaptive
@@ -118,13 +118,14 @@ class HyDE:
         self._timeout = check_seconds(timeout)
 
     def rewrite(self, query: Query) -> Rewriting:
-        """Return the question with documents to embed; ``adaptive`` plays no role here."""
+        """Return the question with documents to embed; ``adaptive`` has no effect here."""
         if query.mode not in (None, Mode.HYBRID, Mode.VECTOR):
             return Rewriting(variants=(QueryVariant(text=query.text),))
         return self._written(query)
 
     def rewrite_probing(self, query: Query, probe: QueryProbe) -> Rewriting:
-        """Return the question, with documents to embed where the search should use them."""
+        """Return the question, with documents to embed unless ``adaptive`` finds them
+        unnecessary."""
         plain = Rewriting(variants=(QueryVariant(text=query.text),))
         if not probe.searches_vectors:
             return plain

@@ -1,4 +1,4 @@
-"""Hydration: from candidates, which are keys and scores, to hits, and what steps read of these."""
+"""Hydration: reading the texts of candidates to make hits, and data for postprocessors."""
 
 from __future__ import annotations
 

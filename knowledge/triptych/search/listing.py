@@ -1,4 +1,4 @@
-"""Searches that read texts: one with conditions on them, and one without words."""
+"""Searches that read texts: with conditions on the text, or without words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a language model does with hits: a filter and a reranker, by one prompt and a JSON array."""
+"""A filter and a reranker that call a language model, which scores passages in a JSON array."""
 
 from __future__ import annotations
 
@@ -119,23 +119,23 @@ def _scores(model: str, answer: str, count: int) -> list[float]:
 
 @attrs.frozen
 class ChunkFilter:
-    """Hits without those that a language model finds irrelevant.
+    """Drops hits that a language model finds irrelevant.
 
-    One prompt holds the passages of as many hits as are asked for: the windows of their chunks, or
-    their texts with title and headings. The model answers with a score from 0 to 1 for each, which
-    is ``Hit.scores["filter"]``. Hits below ``threshold`` are left out, and so are all hits after
-    those that the model saw. The order stays.
+    One prompt has the passages of the requested number of hits: the windows of their chunks, or
+    their texts with title and headings. The model returns a score from 0 to 1 for each, which
+    becomes ``Hit.scores["filter"]``. Hits below ``threshold`` and hits that the model did not see
+    are dropped. The order is unchanged.
 
-    It never leaves nothing: if the model cannot answer, answers with something else than so many
-    scores, or finds everything irrelevant, the hits stay as they were, and the result has a
-    warning. Source: the chunk filter of arXiv:2410.19572.
+    The result is never empty: if the model fails, returns an invalid list of scores, or finds all
+    hits irrelevant, the hits are unchanged and the result has a warning. Source: the chunk filter
+    of arXiv:2410.19572.
 
     Args:
-        llm: the model that judges.
-        threshold: the least score of a hit that stays, from 0 to 1.
-        passage_limit: how many code points of each passage the model sees.
-        max_tokens: how long its answer may be; None is enough for the scores alone. A model that
-            thinks before it answers needs more.
+        llm: the model.
+        threshold: the minimum score of a hit to keep, from 0 to 1.
+        passage_limit: the maximum length of each passage in the prompt, in code points.
+        max_tokens: the maximum length of the response; None is enough for the scores. Reasoning
+            models need more.
 
     Raises:
         ValidationError: an argument is invalid.
@@ -154,7 +154,7 @@ class ChunkFilter:
             check_whole(self.max_tokens, "max_tokens", least=1)
 
     def depth(self, query: ResolvedQuery) -> int:
-        """Return how many hits it judges."""
+        """Return how many hits the model scores."""
         return query.top_k
 
     def __call__(
@@ -186,16 +186,16 @@ class ChunkFilter:
 
 @attrs.frozen
 class LLMReranker:
-    """A `Reranker` that asks a language model for a score of each text, from 0 to 1.
+    """A `Reranker` that calls a language model, which scores each text from 0 to 1.
 
-    Each prompt holds up to ``batch`` texts, and the model answers with a JSON array of numbers.
+    Each prompt has up to ``batch`` texts, and the model returns a JSON array of numbers.
 
     Args:
-        llm: the model that judges.
-        batch: how many texts are in one prompt.
-        passage_limit: how many code points of each text the model sees.
-        max_tokens: how long an answer may be; None is enough for the scores alone. A model that
-            thinks before it answers needs more.
+        llm: the model.
+        batch: the maximum number of texts in one prompt.
+        passage_limit: the maximum length of each text in the prompt, in code points.
+        max_tokens: the maximum length of a response; None is enough for the scores. Reasoning
+            models need more.
 
     Raises:
         ValidationError: an argument is invalid.
@@ -215,15 +215,16 @@ class LLMReranker:
 
     @property
     def signature(self) -> str:
-        """That of the model, and what it is used for."""
+        """The signature of the model and of this use."""
         return f"listwise/{self.llm.signature}"
 
     def scores(self, query: str, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one score for each text, shape (len(texts),), from 0 to 1.
 
         Raises:
-            UnusableAnswerError: an answer is not a JSON array of as many numbers from 0 to 1.
-            ProviderError: the model could not answer.
+            UnusableAnswerError: a response is not a JSON array with a number from 0 to 1 for each
+                text.
+            ProviderError: the model failed.
             CancelledError: the deadline passed.
         """
         found: list[float] = []

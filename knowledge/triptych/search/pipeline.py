@@ -258,13 +258,12 @@ class SearchPipeline:
         chunks that the threshold left out come last."""
         for query in (*queries, whole):
             if query.as_of is not None:
-                raise ValidationError("leave as_of out: ask what `past` gives instead")
+                raise ValidationError("leave as_of out, and use the result of `past`")
             if not has_words(check_text(query.text, "the query")):
                 raise ValidationError("the query is empty: give it at least one word")
             if query.offset or query.per_document is not None:
                 raise ValidationError(
-                    "a context chooses how much of each document it holds: leave out offset and "
-                    "per_document"
+                    "a context has no pages of hits: leave out offset and per_document"
                 )
         reads = self._hydrator.reads_documents
         with telemetry.operation("search", target="context", queries=len(queries) + reads):
@@ -295,7 +294,7 @@ class SearchPipeline:
         moment = checked.as_of
         assert isinstance(moment, int | datetime)  # validated
         if self._past_stores is None:
-            raise NotAvailableError("this pipeline searches what is stored now only")
+            raise NotAvailableError("this pipeline searches only the current state")
         from triptych.search.past.stores import Wants
 
         wanted = checked.layer is not Layer.DETAIL if layers is None else layers

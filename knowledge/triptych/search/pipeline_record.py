@@ -1,4 +1,4 @@
-"""Named pipelines: where to look, and how, under a name that a program or a person calls."""
+"""Named pipelines: the options of a kind of search under a name."""
 
 from __future__ import annotations
 
@@ -44,29 +44,29 @@ def _steps(given: Sequence[Postprocessor]) -> tuple[Postprocessor, ...]:
 
 @attrs.frozen(kw_only=True)
 class Pipeline:
-    """How one kind of question is answered: a name for all of a search's choices.
+    """A named configuration for searches and answers.
 
-    `Service.pipeline` searches and answers by it. ``triptych.toml`` describes pipelines too
+    Use it with `Service.pipeline`. Pipelines can also be defined in ``triptych.toml``
     (docs/how-to/pipelines.md).
 
     Attributes:
-        name: what it is called by.
-        description: what it is for, in words.
-        datasets: where it looks; none for everywhere. They need not be there yet.
-        search: its defaults of a search, by the names of `SearchOptions`, such as
-            ``{"top_k": 5, "where": {"lang": "en"}}``. A caller may choose others, but its
-            ``where`` always holds: a caller's is added to it.
-        rewriter: words each query in other ways; several in a list rewrite one after another. None
-            for none, also where the Service has one.
-        lanes: the lanes that hybrid search runs; none for all.
+        name: the pipeline's name.
+        description: the purpose of the pipeline.
+        datasets: the datasets to search, which need not exist; empty means all.
+        search: default options, by the names of `SearchOptions`, such as ``{"top_k": 5, "where":
+            {"lang": "en"}}``. A caller may override them, but the pipeline's ``where`` always
+            applies in addition to the caller's.
+        rewriter: rewrites each query; several in a list run in order. None for none, even if the
+            Service has one.
+        lanes: the lanes of hybrid search; empty means all.
         ranker: fuses the lanes, with its weights; None for the Service's.
-        postprocessors: steps on the hits, in their order.
-        token_budget: the most tokens of a context.
-        llm: what writes answers; None for the Service's.
-        prompt: the instructions for the model, in place of the prompt that ships.
-        over: another Service, whose datasets it searches in place of those of the Service that it
-            is given to, such as one over tables of your own (docs/how-to/existing-tables.md). It is
-            closed by whoever made it. A caller with an access sees there what the access names.
+        postprocessors: steps that process the hits, in order.
+        token_budget: the maximum number of tokens of a context.
+        llm: the model that writes answers; None for the Service's.
+        prompt: the instructions for the model, instead of the default prompt.
+        over: another Service to search instead, such as one over existing tables
+            (docs/how-to/existing-tables.md). Whoever opened it closes it. The access of a
+            restricted caller applies there too.
     """
 
     name: str
@@ -98,10 +98,10 @@ class Pipeline:
         check_option_names(self.search)
 
     def check(self, lanes: Sequence[str]) -> None:
-        """Refuse what a Service with these ``lanes`` cannot do.
+        """Check that a Service with these ``lanes`` can run the pipeline.
 
         Raises:
-            ValidationError: the message names the pipeline and what is wrong with it.
+            ValidationError: the message names the pipeline and the problem.
         """
         for lane in self.lanes:
             if lane not in lanes:
@@ -115,13 +115,12 @@ class Pipeline:
             raise ValidationError(f"the pipeline {self.name!r}: {error}") from None
 
     def query(self, query: Query | str, options: Mapping[str, Any]) -> Query:
-        """Return the query that the pipeline makes of a caller's.
+        """Return the query to run for a caller's query and ``options``.
 
-        ``options`` are the caller's. A `Query` says everything itself but where to look, and the
-        pipeline's ``where`` is added.
+        If ``query`` is a `Query`, only the pipeline's datasets and ``where`` are added to it.
 
         Raises:
-            ValidationError: an option is unknown, or names a dataset that is not the pipeline's.
+            ValidationError: an option is unknown, or names a dataset outside the pipeline.
         """
         check_option_names(options)
         given = {key: value for key, value in options.items() if key != "where" or value}
@@ -146,7 +145,7 @@ class Pipeline:
         for dataset_id in named:
             if dataset_id not in self.datasets:
                 raise ValidationError(
-                    f"the pipeline {self.name!r} looks into {', '.join(self.datasets)}, and the "
+                    f"the pipeline {self.name!r} searches {', '.join(self.datasets)}, but the "
                     f"query names {dataset_id!r}"
                 )
         return query if named else attrs.evolve(query, scope="single", dataset_ids=self.datasets)

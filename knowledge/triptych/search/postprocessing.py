@@ -1,7 +1,7 @@
-"""Postprocessors: steps on the hits of a search, after fusion and before the cut.
+"""Postprocessors: steps that process the hits of a search after fusion, before the final limit.
 
-Each is a `Postprocessor`. The keyword boost is the first of every search; a rerank and others come
-after it, in the order in which the Service was given them.
+Each is a `Postprocessor`. The keyword boost is always the first; others follow in the order in
+which they were given to the Service.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from triptych.text import CJKTokenizer
 from triptych.text.words import normalize, tokens
 
 STEP_SCORES = frozenset({"filter", "fused", "mmr", "rerank"})
-"""The keys of `Hit.scores` that steps add, beside those of the lanes."""
+"""The keys that steps add to `Hit.scores`, in addition to the names of lanes."""
 
 
 _LEAST = 3  # code points of the shortest word that counts
@@ -32,15 +32,14 @@ _DIGITS = 9  # as fused scores are rounded
 
 @attrs.frozen
 class KeywordBoost:
-    """Hits whose text holds the query's words move up, as far as ``query.keyword_boost`` says.
+    """Raises the score of hits with words of the query, by ``query.keyword_boost`` a word.
 
-    See `boost_scores`. It is a rough instrument, off by default: BM25 weighs words better, and
-    hybrid search has it. It serves searches by vector only, and queries where a word as it is
-    spelt matters most.
+    See `boost_scores`. It is coarse and off by default: BM25, which hybrid search includes, weighs
+    words better. Use it for vector-only searches, and for queries in which exact words matter most.
     """
 
     def depth(self, query: ResolvedQuery) -> int:
-        """Return how many hits it chooses from: more than asked for where it is on."""
+        """Return the number of candidates: more than requested if it is on."""
         return over_fetch(query.top_k) if query.keyword_boost else query.top_k
 
     def __call__(
@@ -54,10 +53,10 @@ class KeywordBoost:
 
 @attrs.frozen
 class PerDocument:
-    """At most ``most`` hits of each document, the best of them.
+    """Keeps at most the ``most`` best hits of each document.
 
-    It chooses from 4 times as many hits as are asked for. ``Query.per_document`` does the same
-    after all steps, and looks as far down as it takes to fill the result.
+    There are 4 times as many candidates as requested hits. ``Query.per_document`` does the same
+    after all steps, with as many candidates as it needs to fill the result.
 
     Raises:
         ValidationError: ``most`` is below 1.
@@ -76,7 +75,7 @@ class PerDocument:
     def __call__(
         self, query: ResolvedQuery, hits: Sequence[Hit], reader: HitReader
     ) -> Sequence[Hit]:
-        """Return the hits without those that are one too many."""
+        """Return the hits without the excess ones."""
         return at_most(hits, self.most)
 
 
@@ -145,12 +144,12 @@ def _is_unspaced(word: str) -> bool:
 
 @attrs.frozen
 class Neighbours:
-    """Each hit with the chunks beside it: ``before`` of them before it, ``after`` after it.
+    """Extends each hit by the ``before`` previous and the ``after`` next chunks.
 
-    The content of a hit is its document's text from the start of the first chunk to the end of the
-    last: ``source.content[hit.start:hit.end] == hit.content`` still holds. Hits whose texts overlap
-    become one, which has the place, the score and the chunk of the best of them. So there may be
-    fewer hits than were asked for. A hit whose text cannot be read at its version stays as it is.
+    The content of a hit is then its document's text from the start of the first chunk to the end of
+    the last: ``source.content[hit.start:hit.end] == hit.content`` still holds. Overlapping hits are
+    merged into the best of them, so that there may be fewer hits than requested. A hit whose text
+    cannot be read at its version is unchanged.
 
     Raises:
         ValidationError: a number is below 0, or both are 0.
@@ -164,7 +163,7 @@ class Neighbours:
             raise ValidationError("before and after are 0: give at least one of them")
 
     def depth(self, query: ResolvedQuery) -> int:
-        """Return how many hits it reads the neighbours of."""
+        """Return the number of hits to extend."""
         return query.top_k
 
     def __call__(
@@ -176,10 +175,10 @@ class Neighbours:
 
 @attrs.frozen
 class Parents:
-    """Each hit with the section around it: the chunks under the same headings, subsections too.
+    """Extends each hit to its section: the chunks under the same headings, including subsections.
 
-    A document without headings is one section. Of a section longer than ``limit`` code points the
-    hit gets the chunks nearest to it. All else is as for `Neighbours`.
+    A document without headings is one section. If the section is longer than ``limit`` code points,
+    the hit gets the nearest chunks. Otherwise as `Neighbours`.
 
     Raises:
         ValidationError: ``limit`` is below 1.
@@ -191,7 +190,7 @@ class Parents:
         check_whole(self.limit, "limit", least=1)
 
     def depth(self, query: ResolvedQuery) -> int:
-        """Return how many hits it reads the sections of."""
+        """Return the number of hits to extend."""
         return query.top_k
 
     def __call__(

@@ -1,7 +1,4 @@
-"""All query validation of Triptych: what `Service.search` calls.
-
-Who keeps a query's fields for later, as a graph node does, calls it when they are given too.
-"""
+"""The validation of queries, for `Service.search` and for code that stores a query's fields."""
 
 from __future__ import annotations
 
@@ -29,11 +26,11 @@ from triptych.records import (
 from triptych.records.queries import check_option_names
 
 DEFAULT_THRESHOLD = 0.1 / 2.2
-"""A keyword score below which a chunk says little, for ``min_scores={"bm25": …}``. Nothing uses
-it by itself.
+"""A keyword score below which chunks are hardly relevant, for ``min_scores={"bm25": …}``. No code
+uses it by default.
 
-The reference's value is 0.1. Its BM25 has the same idf, k1 and b as ours, and the constant factor
-``k1 + 1`` = 2.2, which Lucene's formula leaves out. The quotient keeps the same chunks here."""
+The reference implementation uses 0.1 with a BM25 of the same idf, k1 and b, but with the constant
+factor ``k1 + 1`` = 2.2, which Lucene's formula omits. The quotient keeps the same chunks here."""
 
 MAX_TOP_K = 10_000
 _MAX_QUERY = 100_000
@@ -42,7 +39,7 @@ _LEAST_DEPTH = 30  # candidates a lane brings to fusion at least: docs/explanati
 
 
 Moment = int | datetime
-"""A time in UTC, or the greatest version that a document may have."""
+"""A time in UTC, or the maximum version of documents."""
 
 _MOMENTS = (
     "give a datetime, its ISO 8601 text such as '2026-11-01T12:00', or a version from 1 up as a "
@@ -65,7 +62,7 @@ def validate(query: Query, lanes: Collection[str] | None = None) -> tuple[Query,
             raise ValidationError("the query is empty: give it at least one word")
         if query.threshold is not None or query.min_scores or query.keyword_boost:
             raise ValidationError(
-                "a query without words lists what passes its where, and scores nothing: leave out "
+                "a query without words lists all matches of its where, without scores: leave out "
                 "threshold, min_scores and keyword_boost"
             )
     if "\0" in text:
@@ -115,7 +112,7 @@ def check_length(text: object) -> None:
     """
     if isinstance(text, str) and len(text) > _MAX_QUERY:
         raise ValidationError(
-            f"the query is {len(text):,} characters long; {_MAX_QUERY:,} is the most: "
+            f"the query is {len(text):,} characters long; the maximum is {_MAX_QUERY:,}: "
             "search with its essential sentences"
         )
 
@@ -138,9 +135,9 @@ def query_of(query: Query | str, options: Mapping[str, Any]) -> Query:
 def resolve_mode(
     mode: Mode | str | None, *, has_embedder: bool, lanes: Collection[str] = ()
 ) -> Mode | str:
-    """Return the mode that a search runs in: None is hybrid with an embedder, else keyword.
+    """Return the mode of a search: None is hybrid with an embedder, else keyword.
 
-    The name of one of ``lanes`` is a mode too: that lane only.
+    The name of one of ``lanes`` is also a mode, for that lane only.
 
     Raises:
         ValidationError: there is no such mode.
@@ -253,7 +250,7 @@ def _number(value: Any, what: str) -> float:
     try:
         return float(value)
     except OverflowError:
-        raise ValidationError(f"{what} is a number beyond all scores: give a smaller one") from None
+        raise ValidationError(f"{what} is larger than any score: give a smaller number") from None
 
 
 def _share(value: Any) -> float:
@@ -298,8 +295,8 @@ def to_moment(value: Any) -> Moment:
         raise ValidationError(f"as_of lies beyond all times: {given!r:.60}; {_MOMENTS}") from None
     if moment > datetime.now(UTC):
         raise ValidationError(
-            f"as_of lies in the future: {moment.isoformat()}; leave it out to search what is "
-            "stored now"
+            f"as_of lies in the future: {moment.isoformat()}; leave it out to search the current "
+            "state"
         )
     return moment
 

@@ -1,4 +1,4 @@
-"""The vectors of queries: of many, in one call to the embedder; and those that rewriters probe."""
+"""Embedding queries: many in one call, and those that rewriters probe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The questions that were not answered, kept in the store's settings. Off by default.
+"""The log of questions without an answer, in the store's settings. Off by default.
 
 `ServiceOptions.question_log` turns it on. What people ask may be private: the log is kept in the
 store and nowhere else, holds `MOST_QUESTIONS` at most, and goes with its dataset; `Service.purge`
@@ -151,7 +151,9 @@ class QuestionLog:
 
     def _store(self) -> SettingsStore:
         if self._settings is None:
-            raise NotAvailableError("the store keeps no settings, and so no log of questions")
+            raise NotAvailableError(
+                "the store keeps no settings, and cannot keep a log of questions"
+            )
         return self._settings
 
     def _change(

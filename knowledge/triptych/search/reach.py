@@ -1,4 +1,4 @@
-"""How far a search goes, and whether it should go further."""
+"""Deciding how many candidates a search reads, and whether it needs more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a query to a request: what is asked of which datasets, in which mode."""
+"""Resolving a query: the datasets, mode and vectors to search."""
 
 from __future__ import annotations
 
@@ -148,8 +148,8 @@ class RequestResolver:
         assert not isinstance(query.as_of, str)
         if documents and query.keyword_boost:
             raise ValidationError(
-                "keyword_boost looks into the texts of hits, and a document's hit holds no more "
-                "than its opening: use it with search()"
+                "keyword_boost reads the texts of hits, and a hit on a document has only its "
+                "beginning: use it with search()"
             )
         searched = documents or query.layer is Layer.DETAIL
         encoder = self._derivation.sparse_sig if SPARSE in self.lanes else ""

@@ -1,4 +1,4 @@
-"""Reranking: hits in the order of a model that reads query and text together."""
+"""Reranking: ordering hits by a model that reads query and text together."""
 
 from __future__ import annotations
 

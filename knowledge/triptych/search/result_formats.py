@@ -1,4 +1,4 @@
-"""Search results as text, XML and JSON: for people, for prompts, for programs."""
+"""Search results formatted as text, XML and JSON."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def shown_text(hit: Hit) -> str:
 
 
 def shown_lines(hit: Hit) -> tuple[int, int] | None:
-    """The first and the last line of what is shown, None for layers: they are in no document."""
+    """Return the first and last line of the shown text; None for layers, which have no lines."""
     if hit.layer not in (None, Layer.DETAIL):
         return None
     first = hit.start_line

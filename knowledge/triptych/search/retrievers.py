@@ -1,4 +1,4 @@
-"""The lanes that ship: BM25, vectors, sparse vectors, over chunks, layers and whole documents."""
+"""The built-in lanes: BM25, vectors, sparse vectors, over chunks, layers and whole documents."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from triptych.vectors.embedding import CoverageGate, embed_each, encode_sparse, 
 R = TypeVar("R", bound=ChunkRepo | LayerRepo | DocLevelSearcher)
 
 SPARSE = "sparse"
-"""The sparse lane's name: a mode, and a key of ``min_scores`` and `Hit.scores`."""
+"""The name of the sparse lane: also a mode, and a key of ``min_scores`` and `Hit.scores`."""
 
 _WORTH_A_THREAD = 0.0005  # seconds: having another thread do it costs about half of this
 
@@ -134,12 +134,12 @@ class _ByVector(_Lane[R]):
         embedder, gate = self._of(query)
         if embedder is None:
             raise NotAvailableError(
-                "vector search needs an embedder, and none is in use: choose one, such as local, "
-                "or search in the mode bm25"
+                "vector search needs an embedder, and none is configured: choose one, such as "
+                "local, or search in the mode bm25"
             )
         if not query.vector_dataset_ids:
             raise NotAvailableError(
-                f"none of the datasets asked has vectors of {embedder.signature!r}: "
+                f"none of the searched datasets has vectors of {embedder.signature!r}: "
                 "rebuild them with this embedder, or search in the mode bm25"
             )
         if query.vector is not None:
@@ -195,7 +195,7 @@ class _BySparseVector(_Lane[R]):
         """
         if not query.sparse_dataset_ids:
             raise NotAvailableError(
-                f"none of the datasets asked has sparse vectors of {self._encoder.signature!r}: "
+                f"none of the searched datasets has sparse vectors of {self._encoder.signature!r}: "
                 "`triptych embed` adds them, or search in another mode"
             )
         return ChunkQuery(
@@ -229,11 +229,11 @@ class BM25Retriever(_OfChunks):
 
     @property
     def chunks(self) -> ChunkRepo:
-        """What it searches."""
+        """The repository that it searches."""
         return self._repo
 
     def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
-        """The best chunks by Lucene's BM25; none for a query of layers."""
+        """Return the best chunks by Lucene's BM25; none for a query for layers."""
         if query.layer is not Layer.DETAIL:
             return []
         return self._repo.search(chunk_query(query, Mode.BM25))
@@ -245,7 +245,7 @@ class VectorRetriever(_ByVector[ChunkRepo], _OfChunks):
     name = "vector"
 
     def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
-        """The nearest chunks by cosine similarity; none for a query of layers."""
+        """Return the nearest chunks by cosine similarity; none for a query for layers."""
         if query.layer is not Layer.DETAIL:
             return []
         return self._repo.search(chunk_query(query, Mode.VECTOR, self._vector(query)))
@@ -255,7 +255,7 @@ class SparseRetriever(_BySparseVector[ChunkRepo], _OfChunks):
     """Finds the chunks with the greatest dot product of sparse vectors."""
 
     def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
-        """The best chunks; none for a query of layers, which have no sparse vectors."""
+        """Return the best chunks; none for a query for layers, which have no sparse vectors."""
         return self._repo.search(self._asked(query)) if query.layer is Layer.DETAIL else []
 
 
@@ -276,11 +276,11 @@ class LayerRetriever(_ByVector[LayerRepo], _OfLayers):
         self._mode = mode
 
     def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:
-        """Embeds the query."""
+        """Return a function that embeds the query, or None."""
         return None if self._mode is Mode.BM25 else super().preparation(query)
 
     def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
-        """The best layers of ``query.layer``; none for a query of chunks."""
+        """Return the best layers of ``query.layer``; none for a query for chunks."""
         if query.layer is Layer.DETAIL:
             return []
         vector = None if self._mode is Mode.BM25 else self._vector(query)

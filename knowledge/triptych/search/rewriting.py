@@ -1,4 +1,4 @@
-"""Query rewriting: the wordings that the lanes are asked in place of the caller's."""
+"""Query rewriting: chains of rewriters, and splitting a question into fragments."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from triptych.records import (
 from triptych.search.query import over_fetch
 
 MAX_VARIANTS = 32
-"""Each variant is a search of its own in every lane."""
+"""Each variant is a separate search in every lane."""
 
 
 def rewrite(rewriter: QueryRewriter, query: Query, probe: QueryProbe | None = None) -> Rewriting:
@@ -98,23 +98,22 @@ _WORKERS = 4
 
 
 class ChainRewriter:
-    """Several rewriters in a row, such as ``[FollowUpRewriter(llm), HyDE(llm)]``.
+    """Runs several rewriters in order, such as ``[FollowUpRewriter(llm), HyDE(llm)]``.
 
-    The first gets the query. Every other gets each variant that came before it, as a query of the
-    variant's text, up to four at a time. Weights multiply. A variant keeps what an earlier rewriter
-    gave vector lanes to embed, unless a later one gives something else. Groups nest: within a
-    group, the groups of a later rewriter are groups of their own.
+    The first gets the query, each further one the text of every previous variant, up to four
+    concurrently. Weights multiply. A variant keeps the texts to embed of an earlier rewriter unless
+    a later one sets others. Groups nest: the groups of a later rewriter are subgroups.
 
-    A rewriter that fails leaves its variant as it was, with a warning; the next one goes on from
-    there. There are `MAX_VARIANTS` variants at most: each that was rewritten keeps its first, and
-    what does not fit is left out, with a warning.
+    If a rewriter fails, its variant is unchanged and passed on, with a warning. There are at most
+    `MAX_VARIANTS` variants: each rewritten variant keeps its first result, and further ones that do
+    not fit are dropped with a warning.
     """
 
     def __init__(self, rewriters: Sequence[QueryRewriter]) -> None:
-        """Take the rewriters, in their order.
+        """Set the rewriters in their order.
 
         Raises:
-            ValidationError: there is none, or one has no method ``rewrite``.
+            ValidationError: the list is empty, or a rewriter has no method ``rewrite``.
         """
         if not isinstance(rewriters, Sequence) or not rewriters:
             raise ValidationError("a chain takes one rewriter or more: give a list of them")
@@ -124,11 +123,11 @@ class ChainRewriter:
         self.rewriters: tuple[QueryRewriter, ...] = tuple(rewriters)
 
     def rewrite(self, query: Query) -> Rewriting:
-        """Return what the last rewriter makes of the query."""
+        """Return the variants of the last rewriter."""
         return self._rewrite(query, None)
 
     def rewrite_probing(self, query: Query, probe: QueryProbe) -> Rewriting:
-        """`rewrite`, with a probe of the search for the rewriters that ask it."""
+        """`rewrite`, with a probe of the search for the rewriters that use it."""
         return self._rewrite(query, probe)
 
     def _rewrite(self, query: Query, probe: QueryProbe | None) -> Rewriting:
@@ -164,7 +163,7 @@ def _next(
     left_out = sum(map(len, made)) - len(variants)
     if left_out:
         warnings.append(
-            f"{left_out} wordings of the query were left out: {MAX_VARIANTS} is the most"
+            f"{left_out} wordings of the query were left out: the maximum is {MAX_VARIANTS}"
         )
     whole = made[0].question if len(made) == 1 else ""
     return Rewriting(
@@ -199,7 +198,7 @@ def _total(usages: Sequence[ModelUsage]) -> tuple[ModelUsage, ...]:
 
 
 FRAGMENT_ENDS: Final = r"[.?;\u3002\uff0e\uff1f\uff1b]+\s*"
-"""What separates fragments: full stop, question mark, semicolon, also those of Chinese."""
+"""The default separators of fragments: full stop, question mark, semicolon, also in Chinese."""
 
 
 def fragments(text: str, pattern: str = FRAGMENT_ENDS) -> list[str]:
@@ -212,30 +211,30 @@ def fragments(text: str, pattern: str = FRAGMENT_ENDS) -> list[str]:
 
 
 class FragmentRewriter:
-    """Each fragment of a question is a search of its own; a chunk keeps its best score.
+    """Searches for each fragment of a question separately; a chunk gets its best score.
 
-    "How do I install it? Which ports are open; who may log in" has three fragments. A question of
-    one fragment stays as it is. No model is asked.
+    "How do I install it? Which ports are open; who may log in" has three fragments. A question with
+    one fragment is unchanged. No model is called.
 
-    Scores of several fragments are compared as the ranker gives them. With `ZScoreRanker` a score
-    says how far a chunk stands above the rest of its own ranking, so a fragment that only a few
-    chunks match outweighs one that many match a little. With `RRFRanker` the first chunks of all
-    fragments have one score. In a single mode the lane's own scores are compared.
+    The scores of the rankings are compared directly. With `ZScoreRanker` a score measures how far a
+    chunk is above the rest of its ranking, so that a fragment that few chunks match well outweighs
+    one that many match a little. With `RRFRanker` the first chunks of all fragments have the same
+    score. In the mode of a single lane the lane's scores are compared.
     """
 
     def __init__(
         self, pattern: str = FRAGMENT_ENDS, *, maximum: int = 8, include_question: bool = False
     ) -> None:
-        """Take the rule of the split.
+        """Set the rule for splitting.
 
         Args:
-            pattern: a regular expression of what separates fragments. The default splits
-                "triptych.toml", too: ``r"[.?;]+\\s+"`` does not.
-            maximum: the most fragments, 1 to 31; the last one holds the rest of the question.
-            include_question: whether the whole question is searched for besides.
+            pattern: a regular expression for the separators. The default also splits
+                "triptych.toml"; ``r"[.?;]+\\s+"`` does not.
+            maximum: the maximum number of fragments, 1 to 31; the last one has the remaining text.
+            include_question: whether to search for the whole question too.
 
         Raises:
-            ValidationError: the pattern is no regular expression, or ``maximum`` is out of range.
+            ValidationError: the pattern is invalid, or ``maximum`` is out of range.
         """
         try:
             re.compile(pattern)
@@ -250,7 +249,7 @@ class FragmentRewriter:
         self._include_question = include_question
 
     def rewrite(self, query: Query) -> list[QueryVariant]:
-        """Return a variant for each fragment, each a group of its own."""
+        """Return a variant for each fragment, each in a separate group."""
         parts = fragments(query.text, self._pattern)
         if len(parts) < 2:
             return [QueryVariant(text=query.text)]

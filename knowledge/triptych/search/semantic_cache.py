@@ -1,4 +1,4 @@
-"""A semantic cache: a search that asks what another asked gets its answer, while it holds.
+"""The semantic cache: reusing the results of earlier searches with the same meaning.
 
 An answer is kept with the revision of each dataset that was searched (`AnswerCache`). It is served
 only to a request of the same options, filters and configuration, whose question's vector is near

@@ -1,4 +1,4 @@
-"""How far evidence supports what a search found: a word that needs no calibration.
+"""Rating the evidence for a result without a calibration.
 
 docs/explanation/answerability.md has what its constants were chosen on, and how often it is wrong.
 """

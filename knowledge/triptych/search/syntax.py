@@ -169,7 +169,7 @@ def parse_query(query: Query) -> ParsedQuery:
     _check_count(len(phrases) + len(prefixes) + len(excluded) + len(excluded_prefixes))
     if text.strip() and not words:
         raise ValidationError(
-            f"the query {query.text!r:.80} only narrows: add a word or a phrase to look for"
+            f"the query {query.text!r:.80} only excludes: add a word or a phrase to search for"
         )
     return ParsedQuery(
         text=" ".join(words),

@@ -1,4 +1,4 @@
-"""The ranker that a dataset is tuned to, kept in the store's settings with what it is worth.
+"""The tuned ranker of a dataset, in the store's settings.
 
 `triptych.evaluation.tuning.tune` keeps it. It fuses the lanes of hybrid searches for the chunks of
 that one dataset, as long as the dataset's configuration and the Service's ranker are those that it

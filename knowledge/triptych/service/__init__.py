@@ -1,7 +1,7 @@
-"""The Service: every public call goes through here, so the guarantees live in one place.
+"""The `Service`: every public call goes through it, and it enforces the guarantees.
 
-`Service` has its methods from the modules beside this one, each a class of what belongs together;
-`triptych.service.parts` wires what they work with.
+Each sibling module defines a base class of `Service` with related methods; `triptych.service.parts`
+builds the objects that they use.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _NotGiven(Enum):
 
 
 class Service(Documents, Datasets, Searches, Layers, Upkeep):
-    """A knowledge base: documents in, versioned and derived; the right text out.
+    """A knowledge base: stores documents, derives chunks and vectors from them, and searches them.
 
     Thread-safe. Close it, or use it as a context manager.
     """
@@ -51,30 +51,29 @@ class Service(Documents, Datasets, Searches, Layers, Upkeep):
         *,
         on_close: Callable[[], None] | None = None,
     ) -> None:
-        """Wire a Service over a store; `triptych.open` does it for the built-in ones.
+        """Create a Service over ``store``. `triptych.open` does this for the built-in stores.
 
-        `triptych.contracts.defaults.Repositories` makes a store of three repositories.
-        ``engine`` None builds the lanes that ship. Closing the Service closes the store, and
-        then calls ``on_close``, which may close the models.
+        `triptych.contracts.defaults.Repositories` makes a store of three repositories. ``engine``
+        None uses the built-in lanes. Closing the Service closes the store and then calls
+        ``on_close``, which may close the models.
 
         Raises:
-            ValidationError: ``engine`` is given, and ``options`` has a ranker or retrievers, which
-                the engine has itself.
-            NotAvailableError: ``options`` has a sparse encoder, and the store keeps no sparse
+            ValidationError: both ``engine`` and a ranker or retrievers in ``options`` are given.
+            NotAvailableError: ``options`` has a sparse encoder, but the store keeps no sparse
                 vectors.
         """
         self._wire(Parts(store, options or ServiceOptions(), engine), on_close)
 
     @operation(Effect.READS)
     def dataset(self, dataset_id: str | Literal[_NotGiven.YET] = _NotGiven.YET) -> Dataset:
-        """A view of one dataset, with this Service's methods and the id filled in.
+        """Return a view of one dataset: this Service's methods with the dataset id filled in.
 
-        The first document creates the dataset, or `create_dataset`. Without an argument it is the
-        only dataset. "" and None, for example from an unset variable, are invalid.
+        The dataset need not exist: `create_dataset` or its first document creates it. Without an
+        argument, return the only dataset. "" and None (such as from an unset variable) are invalid.
 
         Raises:
-            ValidationError: the id is invalid, or none is given and there are several datasets.
-            NotFoundError: none is given, and there is no dataset.
+            ValidationError: the id is invalid, or no id is given and there are several datasets.
+            NotFoundError: no id is given and there is no dataset.
         """
         if dataset_id is _NotGiven.YET:
             dataset_id = only_dataset(self.list_datasets())
@@ -83,7 +82,7 @@ class Service(Documents, Datasets, Searches, Layers, Upkeep):
 
     @operation(Effect.READS)
     def pipeline(self, name: str) -> PipelineView:
-        """This Service, searching and answering by the pipeline of this name.
+        """Return a view of this Service that searches and answers with the named pipeline.
 
         Raises:
             NotFoundError: there is no pipeline of this name.
@@ -94,14 +93,14 @@ class Service(Documents, Datasets, Searches, Layers, Upkeep):
 
     @operation(Effect.READS)
     def restricted(self, access: Access) -> Service:
-        """This Service as a caller with ``access`` sees it: a Service of its own.
+        """Return a Service restricted to the documents that ``access`` allows.
 
-        Documents outside of the access do not exist for the caller: they are not found, counted or
-        suggested, affect no score, and no error names them. The new Service shares the store and
-        the models, and is closed with this Service, or before. Restricting it again narrows it.
+        Documents outside ``access`` do not exist for the caller: they are not found, counted or
+        suggested, affect no score, and are not named in errors. The new Service shares the store
+        and the models; closing this Service closes it too. Restricting it again narrows it.
 
         Raises:
-            ValidationError: ``access`` is none.
+            ValidationError: ``access`` is not an `Access`.
         """
         from triptych.access.service import RestrictedService
 
@@ -110,7 +109,7 @@ class Service(Documents, Datasets, Searches, Layers, Upkeep):
         return made
 
     def _service_of(self, other: Service) -> Service:
-        """The Service that a pipeline searches in place of this one, as its caller may see it."""
+        """Return the Service of `Pipeline.over`; a subclass restricts it to its caller's access."""
         return other
 
     def _view(self, pipeline: Pipeline) -> PipelineView:

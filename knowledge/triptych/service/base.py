@@ -1,4 +1,4 @@
-"""What the parts of a Service share: how it is wired, opened and closed."""
+"""The base class of `Service`: its attributes, its checks and how it is closed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class ServiceBase(CloseOnExit):
-    """A Service before its methods."""
+    """The state that all methods of a Service share."""
 
     def _wire(self, parts: Parts, on_close: Callable[[], None] | None = None) -> None:
         self._parts = parts
@@ -60,22 +60,22 @@ class ServiceBase(CloseOnExit):
 
     @property
     def question_log(self) -> QuestionLog:
-        """The questions that were not answered, as far as they are kept."""
+        """The log of questions without an answer."""
         return self._parts.log
 
     @property
     def searches(self) -> SearchPipeline:
-        """What every search of this Service goes through."""
+        """The pipeline of every search of this Service."""
         return self._main.uncached
 
     @property
     def ranker(self) -> Ranker:
-        """What fuses the lanes of hybrid search."""
+        """The ranker that fuses the lanes of hybrid search."""
         return self._main.engine.ranker
 
     @property
     def lanes(self) -> tuple[str, ...]:
-        """The names of the lanes: each is a mode, and a key of ``min_scores``."""
+        """The names of the lanes. Each is a search mode and a key of ``min_scores``."""
         return self._main.engine.lanes
 
     def close(self) -> None:
@@ -97,7 +97,8 @@ class ServiceBase(CloseOnExit):
                 self._on_close()
 
     def _forget_elsewhere(self, dataset_id: str, name: str | None, *, existed: bool) -> int:
-        """Remove what is kept of it beside its dataset; how many answers of requests there were."""
+        """Remove a purged document or dataset from settings and syncs; return the number of answers
+        to requests that were removed."""
         from triptych.derivation.erasure import forget_requests
 
         settings, forget_files = self.capabilities.settings, self.options.forget_files
@@ -126,7 +127,7 @@ class ServiceBase(CloseOnExit):
             raise self._missing(dataset_id)
 
     def _asked(self, dataset_id: str | None) -> Sequence[str]:
-        """This dataset, which there must be; None: all that there are."""
+        """The ids to work on: this dataset, which must exist, or (None) all datasets."""
         if dataset_id is None:
             return self.documents.list_datasets()
         check_names(dataset_id)
@@ -143,7 +144,7 @@ class ServiceBase(CloseOnExit):
 
 
 def _by_name(pipelines: Sequence[Pipeline], lanes: Sequence[str]) -> Mapping[str, Pipeline]:
-    """The pipelines by their names, each checked."""
+    """Validate the pipelines and map their names to them."""
     found: dict[str, Pipeline] = {}
     for pipeline in pipelines:
         if not isinstance(pipeline, Pipeline):
@@ -152,7 +153,8 @@ def _by_name(pipelines: Sequence[Pipeline], lanes: Sequence[str]) -> Mapping[str
             raise ValidationError(f"two pipelines are called {pipeline.name!r}: rename one")
         if pipeline.over is not None and not isinstance(pipeline.over, ServiceBase):
             raise ValidationError(
-                f"the pipeline {pipeline.name!r} is over {pipeline.over!r:.80}, which is no Service"
+                f"the pipeline {pipeline.name!r} is over {pipeline.over!r:.80}, which is not a "
+                "Service"
             )
         pipeline.check(lanes if pipeline.over is None else pipeline.over.lanes)
         found[pipeline.name] = pipeline
@@ -160,6 +162,6 @@ def _by_name(pipelines: Sequence[Pipeline], lanes: Sequence[str]) -> Mapping[str
 
 
 def check_names(dataset_id: object, name: object = "") -> None:
-    """Refuse an invalid name of a dataset or document; whether it exists is checked later."""
+    """Raise ValidationError if the name of a dataset or document is invalid."""
     check_text(dataset_id, "dataset_id")
     check_text(name, "a document name")

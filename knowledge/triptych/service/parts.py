@@ -1,4 +1,4 @@
-"""What a Service works with, wired over one store."""
+"""The objects that a Service uses, created for one store."""
 
 from __future__ import annotations
 
@@ -48,24 +48,24 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class SearchParts:
-    """One way to search: the engine, what every search goes through, and the cache before it."""
+    """One way to search: its engine, its pipeline, and the cache in front of it (None without)."""
 
     engine: SearchEngine
     uncached: SearchPipeline
     cached: CachedSearches | None
 
     def close(self) -> None:
-        """Let the threads end."""
+        """End the threads."""
         self.engine.close()
         if self.cached is not None:
             self.cached.close()
 
 
 class Parts:
-    """What a Service works with. What only some calls need is imported and made when it is first
-    asked for: most programs search only, and a command starts sooner.
+    """The objects that a Service uses. Those that only some calls need are imported and created at
+    first use: most programs only search, and commands start faster.
 
-    ``caller`` decides an answer beside the configuration: who asks.
+    ``caller`` identifies the caller, for keys of the semantic cache.
     """
 
     def __init__(
@@ -77,12 +77,11 @@ class Parts:
         log: QuestionLog | None = None,
         caller: Sequence[object] = (),
     ) -> None:
-        """``engine`` None builds the lanes that ship, and ``log`` None keeps questions in the
-        store.
+        """``engine`` None uses the built-in lanes, and ``log`` None keeps questions in the store.
 
         Raises:
-            ValidationError: ``engine`` is given, and ``options`` has a ranker or retrievers.
-            NotAvailableError: ``options`` has a sparse encoder, and the store keeps no sparse
+            ValidationError: both ``engine`` and a ranker or retrievers in ``options`` are given.
+            NotAvailableError: ``options`` has a sparse encoder, but the store keeps no sparse
                 vectors.
         """
         for name in ("ranker", "retrievers"):
@@ -118,13 +117,13 @@ class Parts:
 
     @cached_property
     def log(self) -> QuestionLog:
-        """The questions that were not answered."""
+        """The log of questions without an answer."""
         from triptych.search.question_log import QuestionLog
 
         return QuestionLog(self.capabilities.settings) if self._log is None else self._log
 
     def past(self) -> PastStores:
-        """What makes stores as of a moment."""
+        """The builder of stores as of a past moment."""
         if self._past is None:
             from triptych.search.past.stores import PastStores
 
@@ -134,13 +133,13 @@ class Parts:
         return self._past
 
     def close(self) -> None:
-        """Let go of the stores of the past."""
+        """Close the stores of the past."""
         if self._past is not None:
             self._past.close()
 
     @cached_property
     def writer(self) -> Writer:
-        """What puts documents, and configures datasets."""
+        """Stores documents and configures datasets."""
         from triptych.derivation.writer import Writer
 
         store, options = self.store, self.options
@@ -150,14 +149,14 @@ class Parts:
 
     @cached_property
     def manager(self) -> DocumentManager:
-        """What works on many documents."""
+        """Changes and deletes many documents."""
         from triptych.derivation.management import DocumentManager
 
         return DocumentManager(self.living, self.store.chunks, self.writer)
 
     @cached_property
     def layers(self) -> LayerService:
-        """What reads and stores layers."""
+        """Reads and stores layers."""
         from triptych.derivation.layers import LayerService
 
         store = self.store
@@ -167,12 +166,12 @@ class Parts:
 
     @cached_property
     def history(self) -> VersionHistory:
-        """What reads old versions."""
+        """Reads old versions."""
         return VersionHistory(self.capabilities.versions, self.living)
 
     @cached_property
     def rebuilds(self) -> RebuildRunner:
-        """What rebuilds."""
+        """Runs rebuilds."""
         from triptych.derivation.rebuild import RebuildRunner
 
         store = self.store
@@ -180,7 +179,7 @@ class Parts:
 
     @cached_property
     def embeddings(self) -> PendingEmbedder:
-        """What makes the vectors that are pending."""
+        """Makes pending vectors."""
         from triptych.derivation.rebuild import PendingEmbedder
 
         store = self.store
@@ -189,7 +188,7 @@ class Parts:
         )
 
     def stats(self, dataset_id: str) -> DatasetStats | None:
-        """What a dataset holds, by the embedder that serves it; None where there is none."""
+        """The statistics of a dataset, None if it does not exist."""
         deriver = self.deriver
         if deriver.next is not None:
             deriver = deriver.of_config(self.store.chunks.config(dataset_id))
@@ -198,21 +197,22 @@ class Parts:
         )
 
     def contexts(self, searches: SearchPipeline) -> ContextBuilder:
-        """What makes contexts of what ``searches`` find."""
+        """Builds contexts from the hits of ``searches``."""
         from triptych.answers.context import ContextBuilder
 
         store = self.store
         return ContextBuilder(searches, store.documents, store.chunks, self.options.context)
 
     def answerer(self, searches: SearchPipeline) -> Answerer:
-        """What answers questions from what ``searches`` find."""
+        """Answers questions from the hits of ``searches``."""
         from triptych.answers.answerer import Answerer
 
         return Answerer(self.contexts(searches))
 
 
 def _engine(store: Store, can: Capabilities, options: ServiceOptions) -> SearchEngine:
-    """The lanes that ship; those by vector are there even without an embedder, to say why not."""
+    """The built-in lanes; the vector lanes exist without an embedder too, to raise a clear
+    error."""
     chunks, layers, whole = store.chunks, store.layers, can.document_search
     embedders = (options.embedder, options.next_embedder)
     chunk: list[Retriever] = [BM25Retriever(chunks), VectorRetriever(chunks, *embedders)]
@@ -237,11 +237,11 @@ def build_search(
     rewriter: QueryRewriter | Sequence[QueryRewriter] | None,
     postprocessors: Sequence[Postprocessor],
 ) -> SearchParts:
-    """Wire one way to search.
+    """Create the objects of one way to search.
 
     Raises:
         ValidationError: a lane has no signature, which the semantic cache needs.
-        NotAvailableError: there is to be a semantic cache, and the store keeps no answers.
+        NotAvailableError: a semantic cache is configured, but the store keeps no answers.
     """
     options, can = parts.options, parts.capabilities
     same_lanes = engine.retrievers == parts.engine.retrievers
@@ -262,7 +262,9 @@ def build_search(
     if options.semantic_cache is None:
         return SearchParts(engine, searches, None)
     if can.answers is None:
-        raise NotAvailableError("this store keeps no answers of searches: leave semantic_cache out")
+        raise NotAvailableError(
+            "this store does not cache results of searches: leave semantic_cache out"
+        )
     # Here, for most programs have no cache, and a command starts sooner.
     from triptych.search.cache_options import check_lanes, own_lanes
     from triptych.search.semantic_cache import CachedSearches

@@ -1,4 +1,4 @@
-"""How a Service searches and answers, and the proofs of its answers."""
+"""The methods of a Service that search, answer and verify citations."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ if TYPE_CHECKING:
 
 
 class Searches(ServiceBase):
-    """How a Service searches and answers."""
+    """The methods of a Service for searches and answers."""
 
     @operation(Effect.READS)
     def search(self, query: Query | str, **options: Unpack[SearchOptions]) -> Result:
-        """Find chunks (L2), abstracts (L0) or overviews (L1).
+        """Search for chunks (L2), abstracts (L0) or overviews (L1).
 
-        ``query`` is a `Query`, or its text. ``options`` are the other fields of `Query`:
+        ``query`` is a `Query` or its text. ``options`` are the other fields of `Query`:
         ``dataset_id`` (or ``scope="all"``), ``mode``, ``layer``, ``top_k`` (10), ``threshold``,
-        ``min_scores``, ``where``, ``fresh_only`` and ``keyword_boost``; see `SearchOptions`. All
-        hits are read in one snapshot.
+        ``min_scores``, ``where``, ``fresh_only``, ``keyword_boost`` and more; see `SearchOptions`.
+        All hits are read in one snapshot.
 
         Raises:
             ValidationError: a field of the query is invalid.
             NotFoundError: the dataset does not exist.
-            NotAvailableError: the mode cannot be served (in hybrid mode a warning).
-            ModelMismatchError: vector mode over vectors of another model.
+            NotAvailableError: the mode is not available (hybrid mode adds a warning instead).
+            ModelMismatchError: in vector mode, the dataset holds vectors of another model.
         """
         return self._first.search(query_of(query, options))
 
     @operation(Effect.READS)
     def search_documents(self, query: Query | str, **options: Unpack[SearchOptions]) -> Result:
-        """Find whole documents: scored over their full text, and by the nearest of their chunks.
+        """Search for whole documents, scored by their full text and by their nearest chunk.
 
-        As `search`, but ``layer`` plays no role: hits have ``layer`` None, and their content
-        is the document's opening.
+        As `search`, but ``layer`` is ignored: hits have ``layer`` None, and their content is the
+        beginning of the document.
         """
         return self._first.search_documents(query_of(query, options))
 
@@ -54,10 +54,10 @@ class Searches(ServiceBase):
     def search_many(
         self, queries: Iterable[Query | str], **options: Unpack[SearchOptions]
     ) -> list[Result]:
-        """`search` for each query, in order; their texts are embedded in one batch.
+        """Run `search` for each query, in order; the texts are embedded in one batch.
 
-        If the batch fails, each text is embedded separately. A query whose text still fails ends as
-        in `search`: with a warning in hybrid mode, otherwise with the error.
+        If the batch fails, each text is embedded separately. If that fails too, hybrid mode adds a
+        warning and vector mode raises the error, as in `search`.
         """
         several = check_queries(queries)
         return self._first.search_many([query_of(query, options) for query in several])
@@ -66,16 +66,16 @@ class Searches(ServiceBase):
     def explain(
         self, query: Query | str, doc_name: str, **options: Unpack[SearchOptions]
     ) -> Explanation:
-        """Explain why `search` shows a document for a query, or does not.
+        """Explain why `search` finds a document for a query, or does not find it.
 
-        The document's place in each lane and in the ranking, the words of the query that it lacks,
-        and what keeps it out: that it has expired or is not indexed, the filter, a phrase, the
-        threshold, a step, or better passages. ``query`` and ``options`` are those of `search`. It
-        takes a few times as long as the search.
+        The result has the document's rank in each lane and after fusion, the query's words that it
+        lacks, and what excludes it: it has expired or is not indexed, the filter, a phrase, the
+        threshold, a step, or better passages. Takes the arguments of `search`, and a few times as
+        long.
 
         Raises:
-            NotFoundError: no dataset that is searched has the document.
-            ValidationError: several have it, or the query has no words.
+            NotFoundError: no searched dataset has the document.
+            ValidationError: several searched datasets have it, or the query has no words.
             TriptychError: as `search`.
         """
         doc_name = check_text(doc_name, "a document name")
@@ -87,18 +87,18 @@ class Searches(ServiceBase):
     def context(
         self, query: Query | str, token_budget: int, **options: Unpack[ContextOptions]
     ) -> ContextPack:
-        """The best mixture of passages and layers for a prompt, under a budget of tokens.
+        """Select passages and layers for a prompt within a budget of tokens.
 
-        ``query`` is that of `search`. `ContextOptions` describes the ``options``: those of
-        `search`, ``format``, ``layers``, ``max_pieces``, ``counter``, ``fence`` and
-        ``prefix_tokens``. A budget too small for anything gives an empty pack with a warning.
+        ``query`` is as in `search`. The ``options`` are those of `search`, ``format``, ``layers``,
+        ``max_pieces``, ``counter``, ``fence`` and ``prefix_tokens``; see `ContextOptions`. If
+        nothing fits the budget, the pack is empty and has a warning.
 
         Raises:
-            ValidationError: budget, format, layers or counter is invalid, or the counter
-                answers no number.
+            ValidationError: ``token_budget`` or an option is invalid, or the counter does not
+                return a number.
             TriptychError: as `search`.
         """
-        # Here, as below: most programs search only, and a command starts sooner.
+        # Imported late, here and below: most programs only search, and commands start faster.
         from triptych.answers.options import CONTEXT_DEFAULTS, ContextSettings
 
         own, searched = split_options(options, CONTEXT_DEFAULTS)
@@ -108,11 +108,10 @@ class Searches(ServiceBase):
 
     @operation(Effect.READS)
     def context_prefix(self, prefix_tokens: int, **options: Unpack[PrefixOptions]) -> ContextPrefix:
-        """The prefix that `context` gives with the same options, without a question.
+        """Return the prefix that `context` has with the same options, without a question.
 
         It consists of abstracts (L0) and overviews (L1). Its bytes are the same for every question
-        until one of its layers changes; then ``digest`` changes.
-        `PrefixOptions` describes the ``options``.
+        until one of its layers changes; then ``digest`` changes too. See `PrefixOptions`.
 
         Raises:
             TriptychError: as `context`.
@@ -123,18 +122,18 @@ class Searches(ServiceBase):
         settings = ContextSettings(
             token_budget=0, prefix_tokens=prefix_tokens, prefix_counter=own["counter"], **own
         )
-        # The text plays no role, but a query has words.
+        # The text has no effect, but a query must have words.
         query = query_of("all", {**searched, "mode": Mode.BM25})
         return self._parts.contexts(self.searches).prefix(query, settings)
 
     @operation(Effect.READS)
     def verify(self, citation: Citation) -> Verification:
-        """Check a citation: fresh, changed or gone, with the difference.
+        """Check whether the cited passage is fresh, changed or gone; the result has a diff.
 
-        A passage that only moved is fresh, and the result has its new place.
+        A passage that only moved is fresh; the result has its new position.
 
         Raises:
-            ValidationError: ``citation`` is none.
+            ValidationError: ``citation`` is not a `Citation`.
         """
         from triptych.answers.replay import verify
 
@@ -142,21 +141,21 @@ class Searches(ServiceBase):
 
     @operation(Effect.READS, long=True)
     def ask(self, question: Query | str, **options: Unpack[AskOptions]) -> Answer:
-        """Answer a question from the documents, with citations that are checked.
+        """Answer a question from the documents, with checked citations.
 
-        The model sees the `context` of ``question`` under ``token_budget``, each text between
-        delimiters that no document can guess. Each ``[n]`` of the answer names a piece of it. A
-        number without a piece is removed, with a warning, and ``Answer.uncited`` lists the
-        sentences without a citation. If nothing was found the answer abstains, and the model is
-        not called. It also abstains if the model says that its sources do not answer.
+        The model gets the `context` of ``question`` within ``token_budget``, each text between
+        delimiters that no document can guess. Each ``[n]`` in the answer cites a piece of that
+        context. A number without a piece is removed with a warning, and ``Answer.uncited`` lists
+        the sentences without a citation. If nothing is found, the answer abstains without a call of
+        the model. It also abstains if the model says that its sources do not answer.
 
-        `AskOptions` describes the ``options``: those of `search`, ``token_budget``, ``max_tokens``,
-        ``llm``, ``prompt``, ``prices``, ``answerability``, ``abstain_if_weak``, ``layers``,
-        ``max_pieces`` and ``counter``.
+        The ``options`` are those of `search`, ``token_budget``, ``max_tokens``, ``llm``,
+        ``prompt``, ``prices``, ``answerability``, ``abstain_if_weak``, ``layers``, ``max_pieces``
+        and ``counter``; see `AskOptions`.
 
         Raises:
             NotAvailableError: no language model is configured.
-            ProviderError: the model failed, or answered with an empty text.
+            ProviderError: the model failed or returned an empty text.
             CancelledError: the deadline passed.
             TriptychError: as `context`.
         """
@@ -164,11 +163,12 @@ class Searches(ServiceBase):
 
     @operation(Effect.READS)
     def ask_stream(self, question: Query | str, **options: Unpack[AskOptions]) -> AnswerStream:
-        """`ask` in pieces, as the model writes them; ``stream.answer`` is the whole at the end.
+        """Stream the text of `ask` as the model writes it; ``stream.answer`` is the complete
+        answer.
 
-        The search is done, and its errors are raised, before this returns. A possible citation is
-        held back until it has been checked: the pieces joined are ``answer.text``. If the model
-        breaks off, reading raises `ProviderError`, and the text so far is no answer.
+        The search runs, and raises its errors, before this returns. Citations are checked before
+        they are streamed: the joined pieces equal ``answer.text``. If the model stops early,
+        reading raises `ProviderError`, and the partial text is not an answer.
 
         Raises:
             TriptychError: as `ask`.
@@ -177,13 +177,13 @@ class Searches(ServiceBase):
 
     @operation(Effect.READS, long=True)
     def replay(self, receipt: ContextReceipt | AnswerReceipt) -> Replay:
-        """Make the context of a receipt again, from the versions of documents that are kept.
+        """Rebuild the context of a receipt from the kept versions of its documents.
 
-        If all are kept, the text and the model's messages are the same, byte for byte. ``missing``
-        lists the pieces that are gone, and why. Nothing is searched, and no model is called.
+        If all versions are kept, the text and the model's messages are identical byte for byte;
+        ``missing`` lists the pieces that are gone and why. No search runs and no model is called.
 
         Raises:
-            ValidationError: ``receipt`` is none.
+            ValidationError: ``receipt`` is not a receipt.
         """
         from triptych.answers.replay import replay
 

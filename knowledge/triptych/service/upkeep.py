@@ -1,4 +1,4 @@
-"""How a Service is kept: rebuilt, counted, examined."""
+"""The methods of a Service for rebuilds, statistics and checks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Upkeep(ServiceBase):
-    """How a Service is kept in order."""
+    """The methods of a Service for maintenance."""
 
     @operation(Effect.WRITES, embeds=True, long=True)
     def rebuild(
@@ -31,23 +31,22 @@ class Upkeep(ServiceBase):
         doc_name: str = "",
         progress: ProgressCallback | None = None,
     ) -> RebuildReport:
-        """Bring chunks and vectors up to date: only what is stale is derived again.
+        """Derive stale chunks and vectors again; return a report.
 
-        Rebuilding a dataset, or everything, also adopts a new chunker or embedder: the dataset's
-        configuration becomes this Service's. ``scope`` can name several
-        documents, which ``doc_name`` cannot; ``progress`` is not called then. A document that fails
-        is in the report, and the others are rebuilt. Layers are not made here, but those of another
-        embedder are embedded again, unchanged. Derived data without a source, and
-        expired documents, are removed.
+        Rebuild one document, one dataset, or (without arguments) all datasets; ``scope`` can name
+        several documents, and then ``progress`` is not called. Rebuilding a whole dataset also
+        changes its chunker and embedder to this Service's. A document that fails is in the report,
+        and the others are rebuilt. Layers are not generated, but embedded again if their vectors
+        are of another embedder. Derived data without a source and expired documents are deleted.
 
-        What is stale is embedded by up to ``options.embed_concurrency`` calls at a time, and
-        committed page by page: an interrupted rebuild continues where it stopped.
+        Up to ``options.embed_concurrency`` embedding calls run concurrently. Each page is
+        committed, so that an interrupted rebuild continues where it stopped.
 
         Raises:
             NotFoundError: the dataset does not exist.
-            ModelMismatchError, ConflictError: documents are to be rebuilt by name, and their
-                dataset has another configuration: rebuild the dataset.
-            CancelledError: the deadline passed; what was rebuilt stays.
+            ModelMismatchError, ConflictError: documents are named, but their dataset has another
+                configuration: rebuild the dataset.
+            CancelledError: the deadline passed; what was rebuilt remains.
         """
         from triptych.records import RebuildScope
 
@@ -76,7 +75,8 @@ class Upkeep(ServiceBase):
 
     @operation(Effect.READS)
     def stats(self, dataset_id: str | None = None) -> list[DatasetStats]:
-        """Counts of one dataset, or of all; also the model, width and count of the vectors.
+        """Return the counts of one dataset, or of all, with the model, dimension and count of
+        vectors.
 
         Raises:
             NotFoundError: the dataset does not exist.
@@ -89,25 +89,25 @@ class Upkeep(ServiceBase):
 
     @operation(Effect.READS)
     def cache_stats(self) -> CacheStats:
-        """Count the answers of the semantic cache, and the searches that found one or none.
+        """Return the number of cached results, and of the searches that hit or missed the cache.
 
-        The numbers are the store's: of every process that ever used it.
+        The store keeps these numbers for all processes.
 
         Raises:
-            NotAvailableError: the store keeps no answers.
+            NotAvailableError: the store has no semantic cache.
         """
         if self._main.cached is not None:
             return self._main.cached.stats()
         if self.capabilities.answers is None:
-            raise NotAvailableError("this store keeps no answers of searches")
+            raise NotAvailableError("this store does not cache results of searches")
         return self.capabilities.answers.cache_stats()
 
     @operation(Effect.READS, long=True)
     def health(self, *, probe: bool = True) -> Health:
-        """Check store, index, models and datasets, and report what is wrong.
+        """Check store, index, models and datasets quickly; return a report.
 
-        Meant to run before long work: ``service.health().require()`` raises what would fail.
-        ``probe`` embeds two words, to see that the models answer; False calls no model.
+        Call it before long work: ``service.health().require()`` raises the first error. ``probe``
+        embeds two words to check that the models answer; False calls no model.
         """
         from triptych.diagnostics.health import check_health
 
@@ -130,25 +130,25 @@ class Upkeep(ServiceBase):
         dataset_id: str | None = None,
         progress: ProgressCallback | None = None,
     ) -> DoctorReport:
-        """Check every invariant of the store, and report what is wrong and why it matters.
+        """Check every invariant of the store; report each violation and why it matters.
 
         Reads everything, page by page: content and old versions against their checksums, chunks
-        against their documents, signatures against configurations, vectors, layers, what has
-        lost its owner, the database and the search index against each other, the model's files.
-        That takes time in proportion to the store; `health` is the quick look. Others may write
+        against their documents, signatures against configurations, vectors, layers, data without an
+        owner, the database and the search index against each other, the model's files. This takes
+        time proportional to the size of the store; `health` is the quick check. Others may write
         meanwhile.
 
-        The keyword and the vector lane are searched with lines of each dataset, of 20 at most. If
-        they agree less than usual, ``advice`` says what to try; that is no finding.
+        Lines of up to 20 datasets are searched in the keyword and the vector lane. If the lanes
+        agree less than usual, ``advice`` suggests a remedy; this is not a finding.
 
-        ``repair`` repairs what can be made again from the truth, and checks again: the report
-        then has what is left. It never removes or alters a source document.
+        ``repair`` derives damaged data again from the source documents, and checks again: the
+        report then has the remaining findings. It never deletes or changes a source document.
         ``dataset_id`` limits the check to one dataset and the store as a whole.
 
         Raises:
             NotFoundError: the dataset does not exist.
             StoreError: the store cannot be read at all.
-            CancelledError: the deadline passed; what was repaired stays.
+            CancelledError: the deadline passed; repairs remain.
         """
         from triptych.derivation.batches import check_progress
         from triptych.diagnostics.doctor import Doctor
@@ -174,7 +174,7 @@ class Upkeep(ServiceBase):
                 skipped.append(f"dataset {each!r}: whether its lanes agree ({error})")
         if rest := compared[MOST_DATASETS:]:
             skipped.append(
-                f"{counted(len(rest), 'dataset')}: whether their lanes agree, which is asked of "
+                f"{counted(len(rest), 'dataset')}: whether their lanes agree, which is checked for "
                 f"{MOST_DATASETS} at a time: name one, such as {rest[0]!r}"
             )
         return attrs.evolve(report, advice=tuple(advice), skipped=tuple(skipped))

@@ -1,4 +1,4 @@
-"""Views of a Service: of one dataset, and by one pipeline. Their methods are the Service's."""
+"""Views of a Service: `Dataset` for one dataset, `PipelineView` for one pipeline."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ R = TypeVar("R")
 
 
 def share_docs(target: type, source: type) -> None:
-    """Append to each docstring of ``target`` that begins with `Source.name` that method's own."""
+    """To each docstring of ``target`` that begins with `Source.name` append that method's
+    docstring."""
     for method in vars(target).values():
         if not inspect.isfunction(method) or not method.__doc__:
             continue
@@ -57,7 +58,7 @@ def share_docs(target: type, source: type) -> None:
 def _of_dataset(
     method: Callable[Concatenate[Any, str, P], R],
 ) -> Callable[Concatenate[Any, P], R]:
-    """The Service's method, without its ``dataset_id``: that is the view's."""
+    """Return a method of the Service with ``dataset_id`` taken from the view."""
     of_service = method.__name__
 
     @functools.wraps(method)
@@ -72,15 +73,15 @@ def _of_dataset(
 
 
 class DatasetMethods:
-    """The methods of `Dataset` that are the Service's, of one dataset.
+    """The methods of `Dataset` that only fill in ``dataset_id``.
 
-    Each is `Final`, so that type checkers take its type from the method itself.
+    Each is `Final`, so that type checkers infer its type from the method.
     """
 
     __slots__ = ()
 
     def __init_subclass__(cls) -> None:
-        """Let each method have its own name, in place of the Service's."""
+        """Give each method its name in `Dataset`."""
         for name, method in vars(DatasetMethods).items():
             if inspect.isfunction(method):
                 method.__name__, method.__qualname__ = name, f"Dataset.{name}"
@@ -109,7 +110,8 @@ class DatasetMethods:
 
 @attrs.frozen(repr=False)
 class Dataset(DatasetMethods):
-    """One dataset of a knowledge base. Each method is the Service's of the longer name."""
+    """A view of one dataset. Each method calls the method of the Service that its docstring
+    names."""
 
     service: Service
     dataset_id: str
@@ -135,7 +137,7 @@ class Dataset(DatasetMethods):
 
     def purge(self, name: str) -> PurgeReceipt:
         """`Service.purge` of one document."""
-        # None would mean the whole dataset there.
+        # There, None means the whole dataset.
         check_text(name, "a document name")
         return self.service.purge(self.dataset_id, name)
 
@@ -204,13 +206,13 @@ class Dataset(DatasetMethods):
         return self.service.stats(self.dataset_id)[0]
 
     def _mine(self, query: Query | str, fields: Mapping[str, Any]) -> Query | str:
-        """``query``, unless it or ``fields`` name a dataset, which this view is there to do."""
+        """Return ``query``; raise ValidationError if it or ``fields`` names a dataset."""
         named = query.dataset_id if isinstance(query, Query) else ""
         for other in (named, fields.get("dataset_id", "")):
             if other not in ("", self.dataset_id):
                 raise ValidationError(
                     f"this is a view of the dataset {self.dataset_id!r}, and the query names "
-                    f"{other!r}: search that one's view, or the knowledge base itself"
+                    f"{other!r}: use a view of that dataset, or the knowledge base itself"
                 )
         if "dataset_id" in fields:
             raise ValidationError(
@@ -221,7 +223,7 @@ class Dataset(DatasetMethods):
 
 @attrs.frozen(repr=False)
 class PipelineView:
-    """A Service that works by one `Pipeline`. Its methods are the Service's."""
+    """A view of a Service that searches and answers with one `Pipeline`."""
 
     service: Service
     pipeline: Pipeline
@@ -232,17 +234,17 @@ class PipelineView:
         return f"<PipelineView {self.pipeline.name!r} of {self.service!r}>"
 
     def search(self, query: Query | str, **options: Unpack[SearchOptions]) -> Result:
-        """`Service.search`, by the pipeline: ``options`` take the place of its own."""
+        """`Service.search` with the pipeline; ``options`` override the pipeline's."""
         return (self.cached or self.searches).search(self.pipeline.query(query, options))
 
     def search_documents(self, query: Query | str, **options: Unpack[SearchOptions]) -> Result:
-        """`Service.search_documents`, by the pipeline, but without its postprocessors."""
+        """`Service.search_documents` with the pipeline, but without its postprocessors."""
         return (self.cached or self.searches).search_documents(self.pipeline.query(query, options))
 
     def search_many(
         self, queries: Iterable[Query | str], **options: Unpack[SearchOptions]
     ) -> Sequence[Result]:
-        """`Service.search_many`, by the pipeline."""
+        """`Service.search_many` with the pipeline."""
         several = check_queries(queries)
         searches = self.cached or self.searches
         return searches.search_many([self.pipeline.query(query, options) for query in several])
@@ -250,13 +252,13 @@ class PipelineView:
     def explain(
         self, query: Query | str, doc_name: str, **options: Unpack[SearchOptions]
     ) -> Explanation:
-        """`Service.explain`, by the pipeline and its steps."""
+        """`Service.explain` with the pipeline."""
         return self.searches.explain(self.pipeline.query(query, options), doc_name)
 
     def context(
         self, query: Query | str, token_budget: int | None = None, **options: Unpack[ContextOptions]
     ) -> ContextPack:
-        """`Service.context`, by the pipeline; ``token_budget`` None is the pipeline's."""
+        """`Service.context` with the pipeline; ``token_budget`` None is the pipeline's."""
         from triptych.answers.options import CONTEXT_DEFAULTS, ContextSettings
 
         own, searched = split_options(options, CONTEXT_DEFAULTS)
@@ -266,18 +268,19 @@ class PipelineView:
         return contexts.build(self._for_context(query, searched), settings)
 
     def ask(self, question: Query | str, **options: Unpack[AskOptions]) -> Answer:
-        """`Service.ask`, by the pipeline: its budget, model and prompt, where none is given."""
+        """`Service.ask` with the pipeline; its budget, model and prompt are the defaults."""
         request = self._ask_request(question, options)
         return self.service._parts.answerer(self.searches).ask(request)
 
     def ask_stream(self, question: Query | str, **options: Unpack[AskOptions]) -> AnswerStream:
-        """`Service.ask_stream`, by the pipeline, as `ask`."""
+        """`Service.ask_stream` with the pipeline; defaults as for `ask`."""
         return self.service._parts.answerer(self.searches).stream(
             self._ask_request(question, options)
         )
 
     def _for_context(self, query: Query | str, options: Mapping[str, Any]) -> Query:
-        """The query, without what the pipeline says of lists of hits: a context has none."""
+        """The query without the pipeline's ``offset`` and ``per_document``, which a context
+        ignores."""
         asked = self.pipeline.query(query, options)
         lists: dict[str, Any] = {"offset": 0, "per_document": None}
         own = set(self.pipeline.search) - set(options) if isinstance(query, str) else set()

@@ -1,8 +1,8 @@
-"""Changing the embedder of datasets while they serve.
+"""Changing the embedder of datasets while they are in use.
 
-The vectors of the next embedder are made beside those that serve (`fill_space`), evaluated
-(`space_service`), and swapped in by one write (`swap_space`), which keeps what served: `swap_back`
-is as quick. Every Service whose ``next_embedder`` is set follows both without a restart.
+Make the vectors of the next embedder in addition to the current ones (`fill_space`), evaluate them
+(`space_service`), and swap them in by one write (`swap_space`). The old vectors are kept, so that
+`swap_back` is as fast. A Service with a ``next_embedder`` follows both without a restart.
 """
 
 from triptych._internal.lazy import lazy_exports

@@ -1,4 +1,4 @@
-"""Vectors of the next embedder, made beside those that serve."""
+"""Making the vectors of the next embedder in addition to the current ones."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class SpaceState:
         dataset_id: the dataset.
         embed_sig: the embedder's signature.
         serves: whether searches use it.
-        dimension: how wide each vector is; 0 before the first.
-        vectors: how many vectors: of chunks where it serves, else of distinct texts.
-        lacking: how many names lack vectors of it: documents, and folders with layers.
+        dimension: the dimension of the vectors; 0 before the first.
+        vectors: the number of vectors: of chunks if it serves, else of distinct texts.
+        lacking: the number of documents, and of folders with layers, that lack vectors.
     """
 
     dataset_id: str
@@ -44,15 +44,15 @@ class SpaceState:
 
 @attrs.frozen(kw_only=True, slots=True)
 class FillReport:
-    """What filling a space came to, in one dataset or in several.
+    """The report of filling a space, in one dataset or in several.
 
     Attributes:
         embed_sig: the embedder's signature.
-        documents: how many names got all their vectors: documents, and folders with layers.
-        embedded: how many texts were sent to the embedder.
-        reused: how many texts had their vectors already.
-        lacking: how many names lack vectors still.
-        failed: what could not be filled, and why.
+        documents: the number of documents, and of folders with layers, that got all vectors.
+        embedded: the number of texts sent to the embedder.
+        reused: the number of texts that already had vectors.
+        lacking: the number of documents and folders that still lack vectors.
+        failed: what failed, and why.
     """
 
     embed_sig: str
@@ -65,15 +65,15 @@ class FillReport:
 
 @attrs.frozen(kw_only=True, slots=True)
 class SwapReport:
-    """What became of a swap.
+    """The report of a swap.
 
     Attributes:
         dataset_id: the dataset.
-        embed_sig: the signature of the embedder that serves now.
-        before: that of the one that served.
-        swapped: False where it served already.
-        embedded: how many texts had to be embedded for it.
-        pending: how many documents have no vectors of it yet: they are found by keyword.
+        embed_sig: the signature of the new embedder.
+        before: the signature of the old embedder.
+        swapped: False if the dataset already used it.
+        embedded: the number of texts that had to be embedded.
+        pending: the number of documents that lack vectors, which only keyword search finds.
     """
 
     dataset_id: str
@@ -85,32 +85,32 @@ class SwapReport:
 
 
 def space_repo(service: Service) -> VectorRepo:
-    """The store's vectors, of spaces beside the one that serves.
+    """Return the store's repository of vectors in other spaces than the serving one.
 
     Raises:
-        NotAvailableError: it keeps none of others.
+        NotAvailableError: the store keeps only the serving space.
     """
     repo = service.capabilities.spaces
     if repo is None:
         raise NotAvailableError(
-            "this store keeps vectors of one embedder only, or is not shown as a whole: fill a "
-            "copy of it with the other one (`triptych copy`)"
+            "this store keeps only vectors of one embedder, or the access is restricted: fill a "
+            "copy of it with the other embedder (`triptych copy`)"
         )
     return repo
 
 
 def kept_spaces(service: Service, dataset_id: str) -> list[SpaceCount]:
-    """The spaces of embedders that a dataset keeps and that do not serve, by signature.
+    """Return the dense spaces of a dataset that do not serve, by signature.
 
     Raises:
-        NotAvailableError: the store keeps none.
+        NotAvailableError: the store keeps only the serving space.
     """
     found = space_repo(service).vector_spaces(dataset_id)
     return [each for each in found if each.space.kind == "dense"]
 
 
 def config_of(service: Service, dataset_id: str) -> DatasetConfig:
-    """The configuration of a dataset.
+    """Return the configuration of a dataset.
 
     Raises:
         NotFoundError: the dataset does not exist.
@@ -123,7 +123,7 @@ def config_of(service: Service, dataset_id: str) -> DatasetConfig:
 
 
 def embedder_of(service: Service, embed_sig: str) -> Embedder | None:
-    """The one of the Service's embedders that has this signature."""
+    """Return the embedder of the Service with this signature."""
     for each in (service.options.embedder, service.options.next_embedder):
         if each is not None and each.signature == embed_sig:
             return each
@@ -131,7 +131,7 @@ def embedder_of(service: Service, embed_sig: str) -> Embedder | None:
 
 
 def next_signature(service: Service) -> str:
-    """The signature of the next embedder.
+    """Return the signature of the next embedder.
 
     Raises:
         NotAvailableError: none is set.
@@ -139,14 +139,14 @@ def next_signature(service: Service) -> str:
     embedder = service.options.next_embedder
     if embedder is None:
         raise NotAvailableError(
-            "the setting next_embedder names no embedder: set it to the one to change to, here and "
-            "where the knowledge base is served"
+            "the setting next_embedder names no embedder: set it to the new embedder, here and on "
+            "servers of this knowledge base"
         )
     return embedder.signature
 
 
 def previous_signature(service: Service, dataset_id: str, serving: str) -> str:
-    """The space to go back to: of the first embedder, else the only one that is kept.
+    """Return the space to swap back to: of the Service's ``embedder``, else the only kept one.
 
     Raises:
         NotFoundError: there is none, or there are several.
@@ -161,30 +161,29 @@ def previous_signature(service: Service, dataset_id: str, serving: str) -> str:
         found = ", ".join(map(repr, kept)) or "none"
         raise NotFoundError(
             f"the dataset {dataset_id!r} keeps no vectors to go back to, or of several embedders "
-            f"({found}): set embedder to the one that is to serve"
+            f"({found}): set embedder to the one to use"
         )
     return kept[0]
 
 
 _PASSES = 3
-"""How often what was written meanwhile is looked for."""
+"""The maximum number of passes over texts that were written meanwhile."""
 
 
 def fill_space(
     service: Service, dataset_id: str | None = None, *, progress: ProgressCallback | None = None
 ) -> FillReport:
-    """Make the vectors of the Service's next embedder, of a dataset or of all, beside those that
-    serve; a report.
+    """Make the vectors of the Service's next embedder for one dataset or all; return a report.
 
-    Searches and writes go on in the space that serves. What is made is kept at once: killed at any
-    moment and called again, this goes on. Of two that fill, neither embeds a text of the other. No
-    text is embedded that has a vector of this embedder, and none is that the dataset no longer has.
-    A dataset that the next embedder serves already is left alone.
+    Searches and writes continue in the serving space. Vectors are stored as they are made, so that
+    an interrupted call can be repeated and continues. Concurrent calls do not embed the same text.
+    Texts that have a vector of this embedder, or were removed, are not embedded. Datasets that
+    already use the next embedder are skipped.
 
     Raises:
-        NotAvailableError: no next embedder is set, or the store keeps one space only.
+        NotAvailableError: no next embedder is set, or the store keeps only one space.
         NotFoundError: the dataset does not exist.
-        CancelledError: the deadline passed; what was made is kept, and ``report`` says what.
+        CancelledError: the deadline passed; stored vectors are kept, and ``report`` counts them.
     """
     check_progress(progress)
     space = next_signature(service)
@@ -209,7 +208,7 @@ def fill_space(
 def fill(
     service: Service, dataset_id: str, embedder: Embedder, progress: ProgressCallback | None = None
 ) -> FillReport:
-    """Fill the space of ``embedder`` in one dataset, which another one serves."""
+    """Fill the space of ``embedder`` in one dataset that uses another embedder."""
     space_repo(service)
     store, options = service.store, service.options
     deriver = Deriver(
@@ -253,7 +252,7 @@ def fill(
 
 
 def lacking(service: Service, dataset_id: str, embed_sig: str) -> list[str]:
-    """The names that lack vectors of a space that does not serve, without what has expired."""
+    """Return the names that lack vectors of a non-serving space, without expired documents."""
     found = space_repo(service).waiting(dataset_id, dense(embed_sig))
     return [name for name in found if is_folder(name) or not _is_over(service, dataset_id, name)]
 
@@ -264,7 +263,7 @@ def _is_over(service: Service, dataset_id: str, name: str) -> bool:
 
 
 def _chunks(service: Service, dataset_id: str, names: Sequence[str]) -> int | None:
-    """About how many texts are to be embedded; None where only some documents lack theirs."""
+    """Estimate the number of texts to embed; None if only some documents lack vectors."""
     stats = service.stats(dataset_id)[0]
     return stats.chunks + stats.layers if len(names) >= stats.documents else None
 

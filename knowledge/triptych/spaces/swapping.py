@@ -1,4 +1,4 @@
-"""A space that was filled: evaluated in memory, swapped in by one write, dropped."""
+"""Evaluating, swapping in and dropping an embedding space."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ from triptych.spaces.filling import (
 
 @contextmanager
 def space_service(service: Service, dataset_id: str) -> Iterator[tuple[Service, int]]:
-    """For the block, a Service over the dataset as it would be after `swap_space`, in memory, and
-    how many documents lack vectors there.
+    """A context with an in-memory Service over the dataset as it would be after `swap_space`, and
+    the number of documents that lack vectors in it.
 
-    Documents, chunks and layers are those of now, with the vectors that `fill_space` has made; no
-    text of a document is embedded. What lacks vectors is found by keyword. Nothing in the block
-    changes the store.
+    It has the current documents, chunks and layers with the vectors made by `fill_space`; no
+    document is embedded. Only keyword search finds documents without vectors. Changes in the block
+    do not affect the store.
 
     Raises:
-        NotAvailableError: no next embedder is set, the store keeps one space only, or the Service
+        NotAvailableError: no next embedder is set, the store keeps only one space, or the Service
             has no ``scratch``.
         NotFoundError: the dataset does not exist.
         CancelledError: the deadline passed.
@@ -55,8 +55,8 @@ def space_service(service: Service, dataset_id: str) -> Iterator[tuple[Service, 
     config = config_of(service, dataset_id)
     if service.options.scratch is None:
         raise NotAvailableError(
-            "this fills a store in memory, and there is none: give ServiceOptions(scratch=…), such "
-            "as triptych_backends.memory.MemoryStore; triptych.open does so by itself"
+            "this needs an in-memory store: give ServiceOptions(scratch=…), such "
+            "as triptych_backends.memory.MemoryStore; triptych.open sets it"
         )
     missing = 0 if config.embed_sig == space else len(lacking(service, dataset_id, space))
     scratch = service.options.scratch()
@@ -78,7 +78,7 @@ def space_service(service: Service, dataset_id: str) -> Iterator[tuple[Service, 
 def _load(store: Store, scratch: Store, dataset_id: str, space: str) -> None:
     loader = scratch.capabilities.copying
     if loader is None:
-        raise NotAvailableError("the store that scratch makes takes over no other store")
+        raise NotAvailableError("the store that scratch makes does not support copies")
     for page in document_pages(store.documents, dataset_id):
         deadlines.check("reading the dataset")
         states = [
@@ -133,11 +133,11 @@ def _layer(store: Store, layer: DerivedLayer, space: str) -> DerivedLayer:
 _SHOWN = 3
 
 _PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)
-"""Seconds before it embeds again what others have put since it embedded last."""
+"""Seconds until it embeds again what others have stored since."""
 
 
 def list_spaces(service: Service, dataset_id: str | None = None) -> list[SpaceState]:
-    """The embedding spaces of a dataset, or of all: the one that serves first.
+    """Return the embedding spaces of one dataset or all, the serving one first.
 
     Raises:
         NotFoundError: the dataset does not exist.
@@ -178,23 +178,23 @@ def swap_space(
     incomplete: bool = False,
     progress: ProgressCallback | None = None,
 ) -> SwapReport:
-    """Let the vectors of the next embedder serve a dataset, and keep those that serve now.
+    """Switch a dataset to the vectors of the next embedder, and keep the current ones.
 
-    What was written since the space was filled is embedded first. Then one write swaps: every
-    search that begins afterwards uses the new vectors, in each process whose ``next_embedder`` is
-    set. Documents that were written in between are found by keyword until their vectors, which are
-    made last, are there. A dataset that it serves already is left as it is.
+    Documents written since the space was filled are embedded first. One write then swaps the
+    vectors: every later search uses the new ones, in each process with this ``next_embedder``.
+    Documents written in between get their vectors last; until then only keyword search finds them.
+    A dataset that already uses this embedder is unchanged.
 
     Args:
-        incomplete: swap also where documents lack vectors: they are found by keyword, and their
+        incomplete: swap even if documents lack vectors. Only keyword search finds them until their
             vectors are made afterwards.
 
     Raises:
-        NotAvailableError: no next embedder is set, or the store keeps one space only.
+        NotAvailableError: no next embedder is set, or the store keeps only one space.
         NotFoundError: the dataset does not exist.
-        ConflictError: documents lack vectors, and ``incomplete`` is not given.
-        CancelledError: the deadline passed; the dataset is swapped or it is not, and `triptych
-            embed` adds what is missing.
+        ConflictError: documents lack vectors, and ``incomplete`` is False.
+        CancelledError: the deadline passed, before or after the swap; `triptych embed` makes
+            missing vectors.
     """
     return _swap(service, dataset_id, next_signature(service), incomplete, progress)
 
@@ -206,12 +206,12 @@ def swap_back(
     incomplete: bool = False,
     progress: ProgressCallback | None = None,
 ) -> SwapReport:
-    """Let the vectors serve that served before `swap_space`; the rest is as there.
+    """Switch back to the vectors from before `swap_space`, in the same way.
 
     Raises:
-        NotFoundError: the dataset does not exist, or keeps no such vectors.
-        NotAvailableError: texts came since, and the embedder of these vectors is not set; or the
-            store keeps one space only.
+        NotFoundError: the dataset does not exist, or has no such vectors.
+        NotAvailableError: texts were added since, and the embedder of these vectors is not set; or
+            the store keeps only one space.
         ConflictError, CancelledError: as `swap_space`.
     """
     serving = config_of(service, dataset_id).embed_sig
@@ -220,12 +220,12 @@ def swap_back(
 
 
 def drop_space(service: Service, dataset_id: str, embed_sig: str) -> bool:
-    """Remove the vectors of a space that does not serve; whether there were any.
+    """Delete the vectors of a space that does not serve; return whether there were any.
 
     Raises:
         NotFoundError: the dataset does not exist.
-        ConflictError: it serves.
-        NotAvailableError: the store keeps one space only.
+        ConflictError: the space serves.
+        NotAvailableError: the store keeps only one space.
     """
     if config_of(service, dataset_id).embed_sig == embed_sig:
         raise ConflictError(
@@ -289,7 +289,8 @@ def _incomplete(
     )
     if embedder_of(service, target) is None:
         return NotAvailableError(
-            f"{lack}, and no such embedder is in use: set it as embedder or as next_embedder, or "
+            f"{lack}, and this embedder is not configured: set it as embedder or as next_embedder, "
+            "or "
             "allow an incomplete swap"
         )
     return ConflictError(

@@ -1,9 +1,8 @@
-"""Folders as a source of documents: `DirectorySync`, and what drives it.
+"""Mirroring folders and tables into documents.
 
-`DirectorySync` brings the documents of some folders up to date, and is a Rebuilder.
-`PollingNotifier` tells an `EventReloader` when to run it; so does the notifier in
-`triptych_backends.watching`, to which the system reports changes.
-`follow_rows` does the same for rows of a table, or points of a collection.
+`DirectorySync` mirrors folders, and is a Rebuilder. `PollingNotifier` tells an `EventReloader` when
+to run it, as does the notifier in `triptych_backends.watching`, which uses the system's change
+reports. `follow_rows` mirrors the rows of a table or the points of a collection.
 """
 
 from triptych._internal.lazy import lazy_exports

@@ -1,4 +1,4 @@
-"""What changes to files mean: the narrowest events that cover them."""
+"""Mapping changes of files to the smallest events that cover them."""
 
 from __future__ import annotations
 

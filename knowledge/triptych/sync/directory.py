@@ -1,4 +1,4 @@
-"""`DirectorySync`: folders in, documents of a knowledge base out; and a notifier that polls."""
+"""`DirectorySync`, which mirrors folders into a knowledge base, and a polling notifier for it."""
 
 from __future__ import annotations
 
@@ -30,26 +30,25 @@ _logger = logging.getLogger("triptych.sync")
 
 
 class DirectorySync:
-    """Keeps the documents of a knowledge base as the files of some folders are.
+    """Mirrors the files of folders into documents of a knowledge base.
 
-    A file becomes the document of its path below the root, after the root's prefix. Bytes
-    decide: a file is read when its times or size have changed, parsed when its bytes have, and
-    stored when that makes another document. Texts that have moved keep their vectors, and
-    contents that have moved to another name keep their layers.
+    A document's name is the root's prefix and the file's path below the root. A file is read if its
+    times or size have changed, parsed if its bytes have changed, and stored if the resulting
+    document differs. Unchanged text keeps its vectors, and renamed files keep their layers.
 
-    - Documents that a root brought in carry its key (`SystemData.sync_root`). A sync
-      deletes, and replaces, no others.
-    - A sync that would delete more than half of a root's documents deletes none of them, unless
-      that is confirmed: they are in the report as ``held``, and all else is done. A disk that is
-      not mounted leaves an empty folder. Deletions of one wave, by `rebuild` of some documents
-      after the other, count together.
-    - A file that fails is in the report and does not stop the others; what the store has of it
-      stays, and the next sync tries again. So does the document of a file that cannot be looked at,
-      and those of a root that is not there.
-    - What is written is written like any put: atomic by document, and lasting. A process that
-      is killed leaves each document as it was or as its file is, and the next sync does the rest.
+    - Documents of a root have its key (`SystemData.sync_root`). A sync does not delete or replace
+      other documents.
+    - If a sync would delete more than half of a root's documents, it deletes none of them until you
+      confirm: the report has them as ``held``. This protects against disks that are not mounted,
+      which leave an empty folder. Deletions by successive calls of `rebuild` shortly after each
+      other are counted together.
+    - A file that fails is in the report and does not stop the others. Its document is kept, and the
+      next sync tries again. Documents of inaccessible files and of missing roots are kept too.
+    - Each document is written atomically and durably. If the process is killed, the next sync does
+      the rest.
 
-    A `Rebuilder`: `rebuild` syncs what its scope covers. Thread-safe; one sync runs at a time.
+    It is a `Rebuilder`: `rebuild` syncs the documents in its scope. Thread-safe; only one sync runs
+    at a time.
     """
 
     def __init__(
@@ -63,20 +62,20 @@ class DirectorySync:
         metadata_sig: str = "",
         state: Path | None = None,
     ) -> None:
-        """Nothing is read yet.
+        """Set the folders and options; nothing is read yet.
 
         Args:
-            service: the knowledge base; it is not closed from here.
-            roots: the folders. Where two give a document one name, the first one does.
-            options: which files are taken, and how, of roots that have no options of their own.
-            parser: makes documents of files; None takes every format that is installed.
-            metadata: adds metadata to a file's own.
-            metadata_sig: a version of that function: another one asks it again for every file.
-            state: the folder for what is remembered of files between two runs. It may be deleted
-                at any time, which costs one reading of all files; None remembers nothing.
+            service: the knowledge base; it is not closed.
+            roots: the folders. If two contain the same name, the first one wins.
+            options: options for roots without their own.
+            parser: parses files; None parses every format whose library is installed.
+            metadata: a function that adds metadata to a file's metadata.
+            metadata_sig: the version of that function: if it changes, all files are read again.
+            state: the folder for the recorded state of files between runs. It may be deleted at any
+                time; the next sync then reads all files. None records nothing.
 
         Raises:
-            ValidationError: there are no roots, two cannot be distinguished, or a pattern is none.
+            ValidationError: there are no roots, two have the same key, or a pattern is invalid.
         """
         self._service = service
         self._options = options or SyncOptions()
@@ -102,12 +101,12 @@ class DirectorySync:
 
     @property
     def datasets(self) -> tuple[str, ...]:
-        """The datasets they go into, each once."""
+        """The distinct datasets of the folders."""
         return tuple(dict.fromkeys(root.dataset_id for root, _ in self._roots))
 
     @property
     def left_out(self) -> tuple[Skipped, ...]:
-        """The folders of installed or generated files that the last syncs of all files left out."""
+        """The folders of installed or generated files that the last full syncs skipped."""
         return tuple(each for found in self._left_out.values() for each in found)
 
     @property
@@ -118,15 +117,15 @@ class DirectorySync:
     def sync(
         self, *, progress: ProgressCallback | None = None, delete_most: bool = False
     ) -> SyncReport:
-        """Bring every document up to date with its file.
+        """Update every document from its file; return a report.
 
-        ``delete_most`` confirms deletions, also of more than half of a root's documents; without
-        it those are ``held`` in the report.
+        ``delete_most`` allows deleting more than half of a root's documents; otherwise such
+        deletions are ``held`` in the report.
 
         Raises:
-            ModelMismatchError, ConflictError: a dataset is of another configuration; nothing
-                was written to it. Rebuild it first.
-            CancelledError: the deadline passed; what was committed stays.
+            ModelMismatchError, ConflictError: a dataset has another configuration; nothing was
+                written to it. Rebuild it first.
+            CancelledError: the deadline passed; committed work remains.
         """
         report = SyncReport()
         for dataset_id in self.datasets:
@@ -134,7 +133,7 @@ class DirectorySync:
         return report
 
     def plan(self, *, delete_most: bool = False) -> SyncPlan:
-        """What `sync` would do now, and what it would cost. Writes nothing, calls no model."""
+        """Return what `sync` would do and cost. It writes nothing and calls no model."""
         plan = SyncPlan()
         with self._lock:
             for dataset_id in self.datasets:
@@ -142,10 +141,10 @@ class DirectorySync:
         return plan
 
     def rebuild(self, scope: RebuildScope) -> RebuildReport:
-        """Sync what ``scope`` covers: the files of some documents, a dataset's roots, or all.
+        """Sync the files of some documents, the roots of a dataset, or everything, by ``scope``.
 
         Raises:
-            NotFoundError: no root goes into the dataset.
+            NotFoundError: no root is for the dataset.
             ModelMismatchError, ConflictError, CancelledError: as `sync`.
         """
         if not scope.dataset_id:
@@ -162,10 +161,10 @@ class DirectorySync:
     # For notifiers
 
     def changes(self, paths: Iterable[str]) -> list[ChangeEvent]:
-        """What the changes at these absolute ``paths`` mean to the documents.
+        """Yield the change events for changes at these absolute ``paths``.
 
-        Nothing, where no document can come of them; more documents than a scope can name, or
-        folders that may hold more, mean the whole dataset.
+        There are none for paths that cannot affect a document. More documents than a scope can
+        name, or changed folders, give an event for the whole dataset.
         """
         return events_of(
             self._roots,
@@ -176,13 +175,13 @@ class DirectorySync:
         )
 
     def everything(self) -> list[ChangeEvent]:
-        """An event for each dataset: anything may have changed."""
+        """Return an event for each dataset, for unknown changes."""
         return [
             ChangeEvent(kind=EventKind.BULK, dataset_id=dataset_id) for dataset_id in self.datasets
         ]
 
     def snapshot(self) -> dict[str, FileStat | None]:
-        """Every file that is taken, by absolute path, and None for each place that is not seen."""
+        """Return the state of every included file by absolute path; None for inaccessible paths."""
         found: dict[str, FileStat | None] = {}
         for root, scanner in self._roots:
             scan = scanner.scan()
@@ -193,7 +192,7 @@ class DirectorySync:
     # The work
 
     def _remember_folders(self, dataset_id: str) -> None:
-        """Let hits find the files of this sync (`Hit.path`), where the store keeps settings."""
+        """Record the folders for `Hit.path`, if the store keeps settings."""
         store = self._service.capabilities.settings
         if store is not None:
             for root, _ in self._roots:
@@ -274,16 +273,15 @@ _RACY_NS = 2_000_000_000  # see `triptych.sync.reading`
 
 
 class PollingNotifier:
-    """An `EventNotifier` that compares the files of a `DirectorySync` with those of before: for
-    network disks, whose servers tell nobody of changes.
+    """An `EventNotifier` that polls the files of a `DirectorySync`, for disks that do not report
+    changes, such as network disks.
 
-    It looks at names, sizes and times, and reads no file. What it cannot see keeps its documents;
-    when it can be seen again, all is compared. It begins with an event for each dataset, since
-    nobody knows what happened before.
+    It compares names, sizes and times, and reads no file. Documents of inaccessible files are kept.
+    It starts with an event for each dataset, because earlier changes are unknown.
     """
 
     def __init__(self, sync: DirectorySync, *, every: float = 5.0) -> None:
-        """Look every ``every`` seconds.
+        """Check every ``every`` seconds.
 
         Raises:
             ValidationError: ``every`` is not a number of seconds above 0.
@@ -293,7 +291,7 @@ class PollingNotifier:
         self._stop = threading.Event()
 
     def events(self) -> Iterator[ChangeEvent]:
-        """Every change, as it is seen; ends soon after `close`."""
+        """Yield each change as it is found; end soon after `close`."""
         if self._stop.is_set():
             return
         before, young = self._look()
@@ -316,7 +314,7 @@ class PollingNotifier:
         self._stop.set()
 
     def _look(self) -> tuple[dict[str, FileStat | None], set[str]]:
-        """The files, and those that are so young that they may change under the same times."""
+        """Return the files, and those so recent that they may change again with the same times."""
         started = time.time_ns() - _RACY_NS
         found = self._sync.snapshot()
         young = {path for path, stat in found.items() if stat and stat.mtime_ns >= started}

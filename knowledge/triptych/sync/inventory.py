@@ -1,4 +1,4 @@
-"""What is in the folders and what is in the store, side by side, for one dataset; and renames."""
+"""Comparing the folders with the store for one dataset, and detecting renames."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def _fail(found: Inventory, root: SyncRoot, scan: Scan) -> None:
                 f"there is no folder {str(path)!r}; its documents are kept until it is back"
             )
         else:
-            told = NotAvailableError(f"{str(path)!r} cannot be looked at: {error.strerror}")
+            told = NotAvailableError(f"{str(path)!r} cannot be read: {error.strerror}")
         told.__cause__ = error
         name = root.name_of(relative) if relative else str(root.path)
         found.failed.append(Failure(dataset_id=found.dataset_id, name=f"{name}/", error=told))

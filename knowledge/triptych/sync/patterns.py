@@ -110,7 +110,7 @@ def compile_patterns(patterns: Sequence[str]) -> Patterns:
         parsed = parse_pattern(os.fsencode(pattern))
         if parsed is None:
             raise ValidationError(
-                f"{pattern!r} is not a pattern that anything matches: it is empty, a comment, has "
+                f"{pattern!r} is not a valid pattern: it is empty, a comment, has "
                 "an open bracket, or ends in a backslash"
             )
         found.append(parsed)

@@ -1,4 +1,4 @@
-"""From files to what is to be put: those of a sync, side by side, and those that are put once."""
+"""Reading and parsing files concurrently, for syncs and for single imports."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ from triptych.sync.tree import Tree, is_hidden, is_link
 
 _TRIES = 3
 _RACY_NS = 2_000_000_000
-"""A file that is this young may change once more without another time: the coarsest clock of a
-file system in use (FAT) ticks every two seconds. Git calls such entries racily clean."""
+"""A file this recent may change again with the same time: the coarsest clock of a file system in
+use (FAT) has a resolution of two seconds. Git calls such entries racily clean."""
 
 
 def read_file(root: Path, relative: str, max_bytes: int) -> tuple[bytes, FileStat | None]:
@@ -88,7 +88,7 @@ def _read(tree: Tree, parts: Sequence[str], max_bytes: int) -> tuple[bytes, File
 
 @attrs.frozen(kw_only=True, slots=True)
 class SourceFile:
-    """A parsed file, as a function that adds metadata is shown it."""
+    """A parsed file, the argument of a function that adds metadata."""
 
     name: str
     path: Path
@@ -97,8 +97,8 @@ class SourceFile:
 
 
 MetadataFunction = Callable[[SourceFile], Metadata]
-"""What it returns is added to a file's metadata, and wins over what is there. Called from several
-threads; the same for the same file, or else a sync cannot tell what is unchanged."""
+"""A function whose result is added to a file's metadata and overrides it. It is called from several
+threads, and must return the same for the same file, so that a sync can detect changes."""
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -314,16 +314,15 @@ class _File:
 
 
 class FileSet:
-    """Files, and the documents they become: the same as a sync makes of them, but for the mark of
-    its root.
+    """Files and their documents, as a sync makes them, but without the key of a root.
 
-    Reading does not stop at a file that fails. What became of the files is known once `documents`
-    has been read to its end.
+    A file that fails does not stop the others. The attributes are complete once `documents` has
+    been read to its end.
 
     Attributes:
-        skipped: what was skipped, and why.
-        failed: what could not be read, by document name; of a folder, it ends in a slash.
-        notes: remarks on files that were read: an encoding that was guessed, for one.
+        skipped: skipped files, and why.
+        failed: failures by document name, or by folder name with a final slash.
+        notes: notes on files that were read, such as a guessed encoding.
     """
 
     def __init__(
@@ -333,12 +332,12 @@ class FileSet:
         parser: FileParsers | None = None,
         options: SyncOptions | None = None,
     ) -> None:
-        """No files yet.
+        """Start without files.
 
         Args:
-            dataset_id: for the entries of ``failed``.
-            parser: makes documents of files; None takes every format that is installed.
-            options: which files of folders are taken, and how many are read at a time.
+            dataset_id: the dataset in the entries of ``failed``.
+            parser: parses files; None parses every format whose library is installed.
+            options: which files of folders to include, and how many to read concurrently.
         """
         self._dataset_id = dataset_id
         self._parser = every_format() if parser is None else parser
@@ -353,18 +352,18 @@ class FileSet:
 
     @property
     def paths(self) -> Mapping[str, Path]:
-        """The files by the names of their documents, in the order in which they are read."""
+        """The files by document name, in the order in which they are read."""
         return {file.name: file.path for file in self._files.values()}
 
     def add(self, path: Path, name: str | None = None) -> None:
-        """Add a file, whatever its ending, or the files of a folder that a sync would take.
+        """Add a file, whatever its extension, or the files of a folder that a sync would include.
 
-        A file is named by ``name``, else by the path from the current directory; one outside of
-        it, by its last part. A file of a folder is named by its path from there.
+        A single file's name is ``name``, else its path relative to the current directory, or only
+        the file name outside of it. Files of a folder have their path relative to the folder.
 
         Raises:
             NotFoundError: the file or folder does not exist.
-            ValidationError: two files would get one name, or ``name`` is given for a folder.
+            ValidationError: two files would have the same name, or ``name`` is for a folder.
         """
         if path.is_dir():
             if name is not None:
@@ -397,7 +396,7 @@ class FileSet:
     def documents(
         self, metadata: Metadata | None = None, *, if_version: int | None = None
     ) -> Iterator[NewDocument]:
-        """The documents, in order; ``metadata`` goes over what the files say."""
+        """Yield the documents in order; ``metadata`` overrides the metadata of the files."""
         work = map_ordered(self._read, self._files.values(), self._options.workers)
         for file, (parsed, error) in zip(self._files.values(), work, strict=True):
             if error is None and parsed is not None:

@@ -1,10 +1,9 @@
-"""The folders that a store remembers, with the options they are synced with.
+"""The folders that a store remembers, with their sync options.
 
-They are one setting of the store (`SettingsStore`), changed by compare-and-set: so two processes
-that add folders at once never end with two that overlap. A folder that lies beside the store, or
-below that place, is remembered by its path from there, so that a store and its folders can be
-moved together; any other by its absolute path. The key that marks a folder's documents is
-remembered too, and stays when the folder moves along.
+They are one setting of the store (`SettingsStore`), changed by compare-and-set, so that concurrent
+changes never lead to overlapping folders. A folder next to the store, or below that place, is
+remembered by its relative path, so that both can be moved together; any other by its absolute path.
+The key of the folder's documents is remembered too, and is kept when the folder moves.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from triptych.sync.roots import SyncOptions, SyncRoot
 _KEY = "sync.roots"
 _TRIES = 100
 _KEPT = ("include", "exclude", "max_bytes", "all_folders", "delete", "adopt")
-"""The options that are remembered; the others are the program's."""
+"""The options to remember; the program sets the others."""
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -39,9 +38,9 @@ class RememberedRoot:
     """A folder that a store remembers.
 
     Attributes:
-        root: the folder where it is now, with the options it is synced with.
-        relative: whether it is remembered by its path from the store, and moves along with it.
-        synced_at: when a sync of it last ended, None before the first.
+        root: the folder at its current path, with its sync options.
+        relative: whether it is remembered by its path relative to the store.
+        synced_at: when its last sync ended, None before the first.
     """
 
     root: SyncRoot
@@ -50,7 +49,7 @@ class RememberedRoot:
 
     @property
     def options(self) -> SyncOptions:
-        """The options it is synced with."""
+        """The sync options."""
         return self.root.options or SyncOptions()
 
 
@@ -61,9 +60,9 @@ class RememberedRoots:
         """Nothing is read yet.
 
         Args:
-            settings: where they are kept: `Capabilities.settings` of the store.
-            base: the folder the store lies in; None for a store that has no place, whose
-                folders are then remembered by their absolute paths.
+            settings: `Capabilities.settings` of the store.
+            base: the folder of the store; None for a store without one: folders are then remembered
+                by their absolute paths.
 
         Raises:
             NotAvailableError: the store keeps no settings.
@@ -77,19 +76,20 @@ class RememberedRoots:
         self._base = None if base is None else _plain(base)
 
     def all(self) -> Sequence[RememberedRoot]:
-        """All of them, ordered by path and dataset.
+        """Return all folders, sorted by path and dataset.
 
         Raises:
-            CorruptStoreError: what is stored cannot be read.
+            CorruptStoreError: the setting cannot be read.
         """
         return self._read(self._settings.get_setting(_KEY))
 
     def at(self, path: str | os.PathLike[str], dataset_id: str | None = None) -> RememberedRoot:
-        """The one for this folder; ``dataset_id`` None where it goes into one dataset only.
+        """Return the entry of this folder; ``dataset_id`` may be None if it is for one dataset
+        only.
 
         Raises:
             NotFoundError: the folder is not remembered; the message names those that are.
-            ValidationError: it goes into several datasets, and none is named.
+            ValidationError: it is for several datasets, and ``dataset_id`` is None.
         """
         found = self.all_at(path, dataset_id)
         datasets = dict.fromkeys(each.root.dataset_id for each in found)
@@ -103,7 +103,7 @@ class RememberedRoots:
     def all_at(
         self, path: str | os.PathLike[str], dataset_id: str | None = None
     ) -> Sequence[RememberedRoot]:
-        """Every one for this folder, at least one: of ``dataset_id``, or of all datasets.
+        """Return every entry of this folder, for ``dataset_id`` or (None) all datasets.
 
         Older versions could remember a folder twice for a dataset, under two keys.
 
@@ -122,7 +122,7 @@ class RememberedRoots:
         return found
 
     def resolve(self, roots: Sequence[SyncRoot]) -> tuple[SyncRoot, ...]:
-        """``roots`` as they are to be synced: those that are remembered under their own key.
+        """Return ``roots`` for a sync; remembered folders get their remembered key.
 
         Raises:
             ValidationError: one is remembered with other options, or overlaps a remembered one.
@@ -131,12 +131,12 @@ class RememberedRoots:
         return tuple(_resolved(root, remembered) for root in roots)
 
     def add(self, roots: Sequence[SyncRoot]) -> tuple[RememberedRoot, ...]:
-        """Remember ``roots``, all of them or none; as they are remembered.
+        """Remember all ``roots`` or, on an error, none; return the entries.
 
-        One that is remembered gets the options given now, where dataset and prefix are the same.
+        A folder that is already remembered with this dataset and prefix gets the new options.
 
         Raises:
-            ValidationError: a folder lies in another one of the same dataset, or holds it; or it is
+            ValidationError: a folder contains or is in another one of the same dataset, or is
                 remembered with another prefix.
         """
 
@@ -156,10 +156,10 @@ class RememberedRoots:
         return tuple(next(e for e in changed if _is_again(e.root, root)) for root in roots)
 
     def move(self, old: SyncRoot, path: str | os.PathLike[str]) -> RememberedRoot:
-        """Remember that a folder is now at ``path``; its documents stay its own.
+        """Change the path of a folder to ``path``; it keeps its documents.
 
-        Where ``path`` is remembered for the dataset already, the two become one, with the key and
-        the options of ``old``, and the documents of both.
+        If ``path`` is already remembered for the dataset, the two are merged, with the key and the
+        options of ``old`` and the documents of both.
 
         Raises:
             NotFoundError: ``old`` is not remembered.
@@ -191,7 +191,7 @@ class RememberedRoots:
         return next(each for each in self._change(change) if _is_again(each.root, new))
 
     def forget(self, root: SyncRoot) -> bool:
-        """Forget a folder, and nothing of its documents; whether it was remembered."""
+        """Forget a folder, but keep its documents; return whether it was remembered."""
         forgotten = False
 
         def change(remembered: list[RememberedRoot]) -> list[RememberedRoot]:
@@ -204,7 +204,7 @@ class RememberedRoots:
         return forgotten
 
     def note_synced(self, roots: Sequence[SyncRoot], when: datetime) -> None:
-        """Remember when these folders were synced; those that are not remembered are skipped."""
+        """Record when these folders were synced; unknown folders are skipped."""
 
         def change(remembered: list[RememberedRoot]) -> list[RememberedRoot]:
             return [
@@ -289,7 +289,7 @@ class RememberedRoots:
 
 
 def _resolved(root: SyncRoot, remembered: Sequence[RememberedRoot]) -> SyncRoot:
-    """``root`` beside what is remembered: as that has it, or by itself.
+    """Return the remembered entry for ``root``, or ``root`` itself.
 
     Raises:
         ConflictError: it would give the documents of another root a second name, or rename them.
@@ -301,20 +301,20 @@ def _resolved(root: SyncRoot, remembered: Sequence[RememberedRoot]) -> SyncRoot:
             if other:
                 raise ValidationError(
                     f"{str(root.path)!r} is remembered with {other}: sync it without options, "
-                    "or add it again with the options it is to have from now on"
+                    "or add it again with the new options"
                 )
             return attrs.evolve(root, key=each.root.key, former_keys=each.root.former_keys)
         if each.root.dataset_id == root.dataset_id and _overlap(each.root.path, root.path):
             raise ValidationError(
                 f"{str(root.path)!r} overlaps {str(each.root.path)!r}, which is remembered for "
-                f"the dataset {root.dataset_id!r}: its files would become documents a second "
-                "time. Sync that folder, remove it first, or name another dataset"
+                f"the dataset {root.dataset_id!r}: its files would become documents twice. Sync "
+                "that folder, remove it first, or name another dataset"
             )
     return root
 
 
 def _with_free_key(root: SyncRoot, remembered: Sequence[RememberedRoot]) -> SyncRoot:
-    """``root`` under a key that no other has: one that has moved may hold that of its old place."""
+    """Return ``root`` with a unique key: a moved folder may have the default key of this path."""
     here = [each.root for each in remembered if each.root.dataset_id == root.dataset_id]
     taken = {key for each in here for key in each.keys}
     keys = (root.key, *(f"{root.key}-{number}" for number in range(2, len(taken) + 3)))
@@ -339,7 +339,7 @@ def _differing(given: SyncOptions, kept: SyncOptions) -> str:
 
 
 def _plain(path: Path) -> Path:
-    """``path``, absolute, and not beginning with the two slashes that POSIX lets stand."""
+    """Return the absolute ``path``, without the two leading slashes that POSIX allows."""
     text = os.path.abspath(path)
     return Path(text[1:] if text.startswith("//") and os.sep == "/" else text)
 

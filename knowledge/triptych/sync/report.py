@@ -1,4 +1,4 @@
-"""What a sync did, or would do, and what keeps it from deleting most of a folder by surprise."""
+"""Reports and plans of syncs, and the guard against deleting most of a folder."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from triptych.records import Failure, RebuildReport
 from triptych.records.reports import Summed, raise_first
 
 WAVE = 60.0
-"""Seconds without a deletion after which the next one is counted from the beginning. A watched
-folder that is emptied tells of its files a few at a time, and each few alone are no half."""
+"""Seconds without a deletion after which counting restarts. A watched folder that is emptied
+reports a few files at a time, and each group alone is less than half."""
 
 
 @attrs.define(slots=True)
 class Wave:
-    """Deletions of a root that follow each other: how many it had before, how many are done."""
+    """Successive deletions of a root: the number of documents before, and of deletions so far."""
 
     documents: int
     deleted: int
@@ -28,11 +28,10 @@ class Wave:
 
 
 class DeletionGuard:
-    """Counts what the passes of one `DirectorySync` delete, root by root. Not thread-safe.
+    """Counts the deletions of one `DirectorySync` by root. Not thread-safe.
 
-    A disk that is not mounted leaves an empty folder, and a mistaken pattern leaves files out:
-    neither is a reason to delete the documents. So a pass that would delete more than half of a
-    root's documents deletes none of them, and reports it.
+    A disk that is not mounted leaves an empty folder, and a wrong pattern excludes files. So a pass
+    that would delete more than half of a root's documents deletes none of them, and reports it.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -40,9 +39,10 @@ class DeletionGuard:
         self._waves: dict[str, Wave] = {}
 
     def holds(self, key: str, count: int, documents: Callable[[], int]) -> Wave | None:
-        """What the root had and lost so far, if ``count`` more deletions are too many; else None.
+        """Return the current `Wave` if ``count`` more deletions are too many, else None.
 
-        ``documents`` counts those that it has; it is asked only at the beginning of a wave.
+        ``documents`` returns the number of the root's documents; it is called only at the start of
+        a wave.
         """
         wave = self._waves.get(key)
         if wave is None or self._clock() - wave.last > WAVE:
@@ -50,7 +50,7 @@ class DeletionGuard:
         return wave if 2 * (wave.deleted + count) > wave.documents else None
 
     def deleted(self, key: str, count: int) -> None:
-        """Note that ``count`` documents of the root were deleted, if `holds` was asked of them."""
+        """Note that ``count`` documents of the root were deleted, after a call of `holds`."""
         if (wave := self._waves.get(key)) is not None:
             wave.deleted += count
             wave.last = self._clock()
@@ -58,13 +58,13 @@ class DeletionGuard:
 
 @attrs.frozen(kw_only=True, slots=True)
 class HeldDeletions:
-    """What a pass did not delete, for it would have been more than half of a root's documents.
+    """Deletions that a pass did not make, because they are more than half of a root's documents.
 
     Attributes:
         root: the folder.
-        names: the documents that have no file any more, ordered.
-        documents: how many documents the root had, these included.
-        deleted: how many of them were deleted shortly before, in smaller numbers.
+        names: the documents without a file, sorted.
+        documents: the number of the root's documents, including these.
+        deleted: the number of documents that were deleted shortly before, in smaller groups.
     """
 
     root: Path
@@ -75,12 +75,12 @@ class HeldDeletions:
 
     @property
     def failure(self) -> Failure:
-        """The same as a failure of the folder."""
+        """This as a failure of the folder."""
         more = f" more, after {self.deleted}" if self.deleted else ""
         of = f"{len(self.names)}{more} of the {self.documents} documents"
         error = DeletionHeldError(
-            f"{of} of {str(self.root)!r} have no file there any more, which may be a disk that is "
-            "not mounted: none of them was deleted; confirm it, or bring the files back",
+            f"{of} of {str(self.root)!r} have no file any more, maybe because a disk is not "
+            "mounted: none was deleted; confirm the deletion, or restore the files",
             names=self.names,
             documents=self.documents,
         )
@@ -89,26 +89,25 @@ class HeldDeletions:
 
 @attrs.frozen(kw_only=True, slots=True)
 class SyncReport(Summed):
-    """What a sync did.
+    """The report of a sync.
 
     Attributes:
-        checked: files that are taken, failed ones included.
-        added, updated: documents; a renamed one is in neither.
-        unchanged: documents that were as their files are; ``repaired`` of them had chunks that
-            were missing or stale, or lacked vectors, and have them now. The last good version of
-            a file that fails is in both counts if it had such chunks.
-        renamed: (old name, new name) of documents whose content is now under another name.
-        deleted: names of documents whose file is gone or no longer taken.
-        held: deletions that wait to be confirmed, for they are more than half of a root; all
-            else was done.
-        skipped: files and folders that were skipped, and why.
-        notes: remarks on files that were read: an encoding that was guessed, for one.
-        failed: what could not be done, by document name; of a folder that cannot be read, the
-            name ends in a slash. The last good version serves, and the next sync tries again.
-        chunks, embedded, reused, pending: as in `PutReport`. Documents whose files were not read,
-            but which lacked vectors from an earlier run, are counted in the last three.
-        expired: documents that were deleted because they have expired, of no folder of this sync:
-            a file decides about its own. Syncs of single files delete none.
+        checked: the number of included files, with failed ones.
+        added, updated: numbers of documents, without renamed ones.
+        unchanged: the number of unchanged documents; ``repaired`` of them had missing or stale
+            chunks or lacked vectors, and have them now. The last good version of a file that fails
+            is in both counts if it had such chunks.
+        renamed: (old name, new name) of renamed documents.
+        deleted: names of documents whose file is gone or no longer included.
+        held: deletions that wait for confirmation, because they are more than half of a root.
+        skipped: skipped files and folders, and why.
+        notes: notes on files that were read, such as a guessed encoding.
+        failed: failures by document name, or by folder name with a final slash. The last good
+            version is kept, and the next sync tries again.
+        chunks, embedded, reused, pending: as in `PutReport`. The last three include documents whose
+            files were not read, but which lacked vectors from an earlier run.
+        expired: the number of deleted expired documents from outside the folders of this sync:
+            files decide about their documents. Syncs of single files delete none.
     """
 
     checked: int = 0
@@ -129,11 +128,11 @@ class SyncReport(Summed):
     expired: int = 0
 
     def raise_for_failures(self) -> None:
-        """Raise the first failure's error, whose notes name the others; held deletions are some."""
+        """Raise the first failure's error, if any; its notes name the others and held deletions."""
         raise_first((*self.failed, *(each.failure for each in self.held)))
 
     def as_rebuild(self) -> RebuildReport:
-        """The same as a Rebuilder tells it; held deletions are failures of their folder."""
+        """This as the report of a Rebuilder; held deletions are failures of their folder."""
         rebuilt = self.added + self.updated + len(self.renamed) + self.repaired
         failed = (*self.failed, *(each.failure for each in self.held))
         return RebuildReport(
@@ -151,17 +150,16 @@ class SyncReport(Summed):
 
 @attrs.frozen(kw_only=True, slots=True)
 class SyncPlan(Summed):
-    """What a sync would do, and what it would cost; nothing was written.
+    """What a sync would do and cost; nothing was written.
 
     Attributes:
         added, updated, renamed, deleted: names, as `SyncReport` counts them; ``held`` likewise.
-        unchanged: how many documents are as their files are; ``repaired`` names those of them
-            whose chunks are missing or stale.
-        chunks: how many chunks would be derived. None, and so the next two, where another side
-            cuts and embeds, which alone knows.
-        embedded: how many texts have no vector yet, those of documents that lack vectors from an
-            earlier run included.
-        model_calls: how many calls of the embedder that makes.
+        unchanged: the number of unchanged documents; ``repaired`` names those with missing or stale
+            chunks.
+        chunks: the number of chunks to derive. None, like the next two, if a server derives them.
+        embedded: the number of texts without a vector, including documents that lack vectors from
+            an earlier run.
+        model_calls: the number of calls of the embedder for them.
     """
 
     checked: int = 0

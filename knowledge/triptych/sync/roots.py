@@ -1,4 +1,4 @@
-"""What is synced: a folder, the dataset it goes into, and which of its files are taken."""
+"""The roots of syncs: folders with their dataset and options."""
 
 from __future__ import annotations
 
@@ -40,26 +40,24 @@ def _keys(value: Any) -> tuple[str, ...]:
 
 @attrs.frozen(kw_only=True, slots=True)
 class SyncOptions:
-    """Which files are taken, and how they are worked on.
+    """The options of a sync.
 
     Attributes:
-        include: patterns as in a ``.gitignore``; when given, files that match, or lie in a folder
-            that does, are taken, and no others. Of a file and the folders it lies in, the nearest
-            that a pattern matches decides; among patterns, the last. Without any, the parser says
-            by a file's name whether it takes it.
-        exclude: patterns of files and folders that are left out.
-        exclude_paths: files and folders, by their place, that are left out: those of the store
-            itself, where it lies below a root.
-        max_bytes: larger files are left out.
-        all_folders: whether folders of installed or generated files (`generated_kind`) are
-            taken. Without it they are left out and named in the report, unless a negated pattern
-            of an ignore file, such as ``!dist/``, keeps them.
-        delete: whether the document of a file that is gone, or no longer taken, is deleted.
-        delete_most: whether more than half of a root's documents may go in one pass without
-            being confirmed. For folders whose files come and go as a matter of course.
-        adopt: whether a document that was not brought in by these roots is replaced by a file
-            of its name. Without it the file fails, unless both hold the same text.
-        workers: how many files are read and parsed at a time.
+        include: patterns as in a ``.gitignore``. If given, only files are included that match or
+            are in a matching folder. The most specific match of a file and its folders decides; of
+            several patterns the last. Without patterns the parser decides by the file's name.
+        exclude: patterns of files and folders to skip.
+        exclude_paths: paths of files and folders to skip, such as those of the store itself.
+        max_bytes: skip larger files.
+        all_folders: whether to include folders of installed or generated files (`generated_kind`).
+            Otherwise they are skipped and named in the report, unless a negated pattern of an
+            ignore file, such as ``!dist/``, includes them.
+        delete: whether to delete the documents of files that are gone or no longer included.
+        delete_most: whether one pass may delete more than half of a root's documents without
+            confirmation, for folders with frequently changing files.
+        adopt: whether a file may replace a document of its name that is not from these roots.
+            Otherwise the file fails, unless both have the same text.
+        workers: the number of files to read and parse concurrently.
     """
 
     include: tuple[str, ...] = attrs.field(default=(), converter=_patterns)
@@ -85,15 +83,13 @@ class SyncRoot:
     """A folder whose files become documents of a dataset.
 
     Attributes:
-        path: the folder; kept absolute. It need not exist yet.
-        dataset_id: where its documents go.
-        prefix: put before each document's name, as it is: the path below the folder.
-        key: what distinguishes its documents: their `SystemData.sync_root`. By default
-            the folder's name with a digest of its path; give one to keep the documents of a
-            folder that may move as a whole.
-        former_keys: other keys whose documents are this folder's too; a sync gives them ``key``.
-        options: which of its files are taken, and how; None takes the sync's. Two roots that
-            differ in this alone are equal.
+        path: the folder, converted to an absolute path. It need not exist.
+        dataset_id: the dataset of its documents.
+        prefix: a prefix of the documents' names, before the path below the folder.
+        key: identifies its documents: their `SystemData.sync_root`. The default is the folder's
+            name with a digest of its path; set a key if the folder may move.
+        former_keys: earlier keys of its documents; a sync changes them to ``key``.
+        options: its options; None uses the sync's. Comparisons ignore them.
 
     Raises:
         ValidationError: a field is invalid.
@@ -125,18 +121,19 @@ class SyncRoot:
         return (self.key, *self.former_keys)
 
     def name_of(self, relative: str) -> str:
-        """The document name of the file at this path below the folder."""
+        """Return the document name of the file at this path below the folder."""
         return self.prefix + relative
 
     def relative_of(self, name: str) -> str | None:
-        """The path below the folder that a document of this name stands for, None for none."""
+        """Return the path below the folder for a document of this name, None if it has another
+        prefix."""
         relative = name.removeprefix(self.prefix) if name.startswith(self.prefix) else ""
         parts = relative.split("/")
         return None if any(part in ("", ".", "..") for part in parts) else relative
 
 
 def prefix_hint(root: SyncRoot) -> str:
-    """What to type for a prefix to the names of a folder."""
+    """Return the option to type for a prefix to the names of a folder."""
     path = shlex.quote(str(root.path))
     return (
         f"`triptych add {path} --prefix {shlex.quote(root.path.name)}/` (if it is remembered, "
@@ -145,10 +142,10 @@ def prefix_hint(root: SyncRoot) -> str:
 
 
 def check_roots(roots: Sequence[SyncRoot]) -> tuple[SyncRoot, ...]:
-    """``roots`` themselves, at least one, and none of a dataset under the key of another.
+    """Check that there is a root and that the keys within a dataset are unique; return ``roots``.
 
     Raises:
-        ValidationError: there are none, or two cannot be distinguished.
+        ValidationError: there are none, or two have the same key.
     """
     if not roots:
         raise ValidationError("there is no folder to sync: give at least one SyncRoot")

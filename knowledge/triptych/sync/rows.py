@@ -1,4 +1,4 @@
-"""Rows of something else, such as a table, followed into a dataset: what changed is written."""
+"""Mirroring the rows of an external source, such as a table, into a dataset."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _IDS: Final = 5_000
 
 @attrs.frozen(kw_only=True)
 class SourceRow:
-    """A row as a document: the name is its id."""
+    """A row converted to a document; its name is the row's id."""
 
     name: str
     content: str
@@ -42,8 +42,8 @@ class SourceRow:
 
 @attrs.frozen(kw_only=True)
 class RowPage:
-    """Rows in the order of their changes. ``cursor`` is where the next page begins; ``more`` is
-    whether there may be another."""
+    """Rows in the order of their changes. ``cursor`` is for the next page; ``more`` tells whether
+    there may be one."""
 
     rows: Sequence[SourceRow]
     cursor: str
@@ -51,47 +51,49 @@ class RowPage:
 
 
 class RowSource(Protocol):
-    """What `follow_rows` reads."""
+    """A source of rows for `follow_rows`."""
 
     @property
     def key(self) -> str:
-        """What distinguishes the documents of this source: their `SystemData.sync_root`."""
+        """Identifies the documents of this source: their `SystemData.sync_root`."""
         ...
 
     @property
     def shape(self) -> str:
-        """What decides the documents beside the rows, such as the columns. Where it has changed,
-        every row is read again."""
+        """Options that affect the documents, such as the columns. If it changes, all rows are read
+        again."""
         ...
 
     def resume(self, cursor: str) -> str:
-        """Where to begin again after ``cursor``: before whatever may have been committed late."""
+        """Return an earlier cursor from which to resume, before changes that were committed
+        late."""
         ...
 
     def changed(self, cursor: str, limit: int) -> RowPage:
-        """The rows that changed after ``cursor`` ("": all), oldest change first."""
+        """Return a page of the rows changed after ``cursor`` ("": all), oldest change first."""
         ...
 
     def read(self, names: Sequence[str]) -> Sequence[SourceRow]:
-        """Those of the rows that are there, as they are now."""
+        """Return the current state of those rows that exist."""
         ...
 
     def names(self, after: str, limit: int) -> Sequence[str]:
-        """The names of all rows that come after ``after``, in order of their code points."""
+        """Return the names of rows after ``after``, in code point order."""
         ...
 
 
 @attrs.frozen(kw_only=True)
 class RowReport(Summed):
-    """What a pass did.
+    """The report of one pass.
 
     Attributes:
-        checked: rows that were read; those that are read again by precaution are among them.
-        added, updated, unchanged: documents.
-        deleted: names of documents whose row is gone.
-        held: names that were not deleted, for they are more than half of the source's documents.
-        documents: how many documents the source had where deletions are held.
-        failed: what could not be stored; it is tried again when the row changes, and by a pass with
+        checked: the number of rows read, including rows read again as a precaution.
+        added, updated, unchanged: numbers of documents.
+        deleted: the names of deleted documents, whose rows are gone.
+        held: names that were not deleted, because they are more than half of the source's
+            documents.
+        documents: the number of the source's documents if deletions are held.
+        failed: rows that could not be stored; they are tried again when they change, and with
             ``full``.
         embedded, pending: as in `PutReport`.
     """
@@ -109,17 +111,17 @@ class RowReport(Summed):
 
     @property
     def changed(self) -> int:
-        """How many documents were written or deleted."""
+        """The number of documents written or deleted."""
         return self.added + self.updated + len(self.deleted)
 
     def raise_for_failures(self) -> None:
-        """Raise the first failure's error, whose notes name the others; held deletions are one."""
+        """Raise the first failure's error, if any; its notes name the others and held deletions."""
         failed = list(self.failed)
         if self.held:
             error = DeletionHeldError(
-                f"{len(self.held)} of {self.documents} documents have no row any more, which may "
-                "be a filter or a view that has changed: none of them was deleted; confirm it, or "
-                "bring the rows back",
+                f"{len(self.held)} of {self.documents} documents have no row any more, maybe "
+                "because a filter or a view has changed: none was deleted; confirm the deletion, "
+                "or restore the rows",
                 names=self.held,
                 documents=self.documents,
             )
@@ -138,23 +140,23 @@ def follow_rows(
     adopt: bool = False,
     progress: ProgressCallback | None = None,
 ) -> RowReport:
-    """Bring the dataset up to the rows of ``source``: one pass; a report.
+    """Mirror the rows of ``source`` into the dataset in one pass; return a report.
 
-    Rows that changed since the last pass are read, and a little further back. A document is
-    written only where its text or metadata differ. How far the pass came is kept in the store after
-    each page: killed and run again, it goes on. Several may run at a time.
+    It reads the rows changed since the last pass, and some earlier ones. It writes a document only
+    if text or metadata differ. The position is stored after each page, so that an interrupted pass
+    continues. Several passes may run concurrently.
 
     Args:
-        full: read every row, whatever was read before.
-        compare: compare the ids, too: documents whose row is gone are deleted, and rows that were
-            never seen are read.
+        full: read every row, even if unchanged.
+        compare: also compare the ids: delete documents without a row, and read rows without a
+            document.
         delete_most: whether more than half of the source's documents may be deleted.
-        adopt: whether a document that came from elsewhere is replaced by a row of its name.
+        adopt: whether a row may replace a document from elsewhere with its name.
 
     Raises:
         ValidationError: ``dataset_id`` is invalid.
         StoreError: the source or the store failed.
-        CancelledError: the deadline passed; what was stored stays.
+        CancelledError: the deadline passed; stored documents remain.
     """
     check_identifier(dataset_id, "dataset_id")
     follower = _Follower(service, dataset_id, source, adopt, progress)
@@ -174,7 +176,7 @@ class _Follower:
     progress: ProgressCallback | None
 
     def read_changes(self, *, full: bool) -> RowReport:
-        """Write the documents of all rows that changed."""
+        """Write the documents of all changed rows."""
         known = "" if full else self._cursor()
         cursor = self.source.resume(known) if known else ""
         report = RowReport()
@@ -192,7 +194,7 @@ class _Follower:
                 return report
 
     def compare(self, *, delete_most: bool) -> RowReport:
-        """Delete the documents whose rows are gone, and read rows that have no document."""
+        """Delete the documents without a row, and read rows without a document."""
         there = self._documents()
         ours = sum(info.system.sync_root == self.source.key for info in there.values())
         gone = {
@@ -260,8 +262,8 @@ class _Follower:
         for row in read.values():
             if row.name in repeated:
                 twice = ValidationError(
-                    f"several rows have the id {row.name!r}, and the document is of one of them: "
-                    "name a column as id that is unique"
+                    f"several rows have the id {row.name!r}, but only one of them became a "
+                    "document: name a unique column as id"
                 )
                 failed.append(Failure(dataset_id=self.dataset_id, name=row.name, error=twice))
                 if self._is_stored(row, versions.get(row.name)):
@@ -296,16 +298,16 @@ class _Follower:
         )
 
     def _document(self, row: SourceRow, info: DocumentInfo | None) -> NewDocument:
-        """The document to put.
+        """Return the document to store.
 
         Raises:
-            ValidationError: the row's id cannot be the name of a document.
-            ConflictError: the document of its name came from elsewhere.
+            ValidationError: the row's id is not a valid document name.
+            ConflictError: the document of this name came from elsewhere.
         """
         if info is not None and info.system.sync_root != self.source.key and not self.adopt:
             raise ConflictError(
-                f"the document {row.name!r} came from elsewhere: follow the rows into a dataset of "
-                "their own, or adopt such documents"
+                f"the document {row.name!r} came from elsewhere: follow the rows into a separate "
+                "dataset, or adopt these documents"
             )
         return NewDocument(
             name=row.name,

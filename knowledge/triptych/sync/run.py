@@ -1,4 +1,4 @@
-"""One pass over a dataset's roots: survey, put what is new, then delete what is gone."""
+"""One pass over a dataset's roots: compare, store new documents, delete removed ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files of a root are taken: found by a walk over all, or looked up one by one."""
+"""Finding the included files of a root, by a walk or one by one."""
 
 from __future__ import annotations
 

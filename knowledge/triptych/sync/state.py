@@ -1,4 +1,4 @@
-"""What a sync remembers of files between two runs, so that it need not read them again.
+"""The recorded state of synced files, so that unchanged files need not be read.
 
 It is a cache of what can always be read again: lost or damaged, it costs the reading of all files,
 and nothing else. What is in the store, and whose it is, the store alone knows.
@@ -135,7 +135,7 @@ def forget_files(
                 file.unlink(missing_ok=True)
     except OSError as error:
         raise StoreError(
-            f"what syncs remember of files in {folder} cannot be removed ({error}): purge again"
+            f"the recorded state of files in {folder} cannot be removed ({error}): purge again"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""What a sync asks of the knowledge base that it writes to, beside the store or on a server."""
+"""The knowledge base that a sync writes to, local or on a server."""
 
 from __future__ import annotations
 

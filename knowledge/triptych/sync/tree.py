@@ -1,4 +1,4 @@
-"""A folder that is read without ever leaving it.
+"""Reading a folder without following links out of it.
 
 Where the system opens files relative to open folders, each part of a path is opened by itself and
 no link is followed, so that a link that is swapped in meanwhile is refused. Elsewhere (Windows)

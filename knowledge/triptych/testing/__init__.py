@@ -1,4 +1,4 @@
-"""The conformance kit: what a backend must do, as tests that anyone can run on theirs.
+"""The conformance tests for backends.
 
 A backend's whole test is one fixture::
 

@@ -1,4 +1,4 @@
-"""Answers of searches that a store keeps: gone with the write that may change them."""
+"""Tests of cached answers: a write that may change them drops them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a store says that it can do is what it does, as far as its methods show it.
+"""Tests that a store's declared capabilities match its methods.
 
 That the methods keep their contracts is for the tests of each capability.
 """

@@ -1,4 +1,4 @@
-"""The log of changes: who follows it has what the store has."""
+"""Tests of the change log: followers end up with the store's documents."""
 
 from __future__ import annotations
 

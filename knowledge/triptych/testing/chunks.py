@@ -1,4 +1,4 @@
-"""`ChunkRepo`, but for search: configurations, compare-and-set, atomicity, vectors."""
+"""Tests of `ChunkRepo` except search: configurations, compare-and-set, atomicity, vectors."""
 
 from __future__ import annotations
 

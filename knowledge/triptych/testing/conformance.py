@@ -1,4 +1,4 @@
-"""All groups of tests in one class."""
+"""All conformance tests in one class."""
 
 from __future__ import annotations
 
@@ -52,4 +52,4 @@ class BackendConformance(
     CrashTests,
     StatefulTests,
 ):
-    """The whole kit. Subclass it and give it a fixture named ``harness``."""
+    """All conformance tests. Subclass it and define a fixture named ``harness``."""

@@ -1,4 +1,4 @@
-"""Deletes are idempotent and take everything with them, looked up in the store itself."""
+"""Tests that deletes are idempotent and leave nothing in the store."""
 
 from __future__ import annotations
 

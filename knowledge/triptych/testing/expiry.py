@@ -1,4 +1,4 @@
-"""Documents with a time to live: from their moment on nothing finds them."""
+"""Tests of documents with a time to live: searches do not find expired ones."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Stand-ins for models, and wrappers that make a repository count and fail.
+"""Fake models, and wrappers that count calls of a repository and make them fail.
 
-They keep the contracts of what they stand for: the wrappers pass the kit themselves.
+They fulfil the contracts: the wrappers pass the conformance tests themselves.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class FakeEmbedder(_FakeModel):
     """An `Embedder` whose vectors are a hash of the text: equal texts are at 1, others near 0.
 
     Attributes:
-        calls: how often it was asked, failures included.
-        texts: every text it embedded, in order.
-        failures: what to raise instead of answering, by number of the call, from 1.
+        calls: the number of calls, including failures.
+        texts: all embedded texts, in order.
+        failures: errors to raise, by number of the call from 1.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class FakeEmbedder(_FakeModel):
 
 
 class CoveringEmbedder(FakeEmbedder):
-    """An embedder with coverage: it covers ASCII only, by the share of such characters."""
+    """An embedder with coverage: the share of ASCII characters."""
 
     coverage_floor: float = 0.5
 
@@ -77,9 +77,9 @@ class CoveringEmbedder(FakeEmbedder):
 
 
 class FakeSparseEncoder(_FakeModel):
-    """A `SparseEncoder` that weighs the words of a text: texts that share words are near.
+    """A `SparseEncoder` of words: texts that share words are near.
 
-    Its ``calls``, ``texts`` and ``failures`` are as those of `FakeEmbedder`.
+    ``calls``, ``texts`` and ``failures`` are as in `FakeEmbedder`.
     """
 
     vocabulary_size: int | None = SPARSE_TERMS
@@ -95,10 +95,10 @@ class FakeSparseEncoder(_FakeModel):
 
 
 class ScriptedLLM:
-    """A language model with prepared answers, one a call.
+    """A language model with prepared responses, one for each call.
 
     Attributes:
-        requests: the messages and the ceiling of every call, in order.
+        requests: the messages and the token limit of every call, in order.
     """
 
     def __init__(self, *answers: str | Exception, signature: str = "scripted/1") -> None:
@@ -108,10 +108,10 @@ class ScriptedLLM:
         self._lock = threading.Lock()
 
     def generate(self, messages: Sequence[Message], *, max_tokens: int) -> Generation:
-        """The next answer, with words for tokens.
+        """Return the next response, counting words as tokens.
 
         Raises:
-            ProviderError: the script is at its end; or the error that the script has here.
+            ProviderError: the script is at its end; or the error in the script.
         """
         with self._lock:
             self.requests.append((tuple(messages), max_tokens))
@@ -125,7 +125,7 @@ class ScriptedLLM:
         return Generation(answer, usage)
 
     def stream(self, messages: Sequence[Message], *, max_tokens: int) -> Iterator[str]:
-        """The next answer in pieces, which joined are the whole."""
+        """Return the next response in pieces."""
         yield from self.generate(messages, max_tokens=max_tokens).text.splitlines(keepends=True)
 
 
@@ -133,14 +133,14 @@ _FENCED = re.compile(r"<(text-[0-9a-f]{12})>\n(.*)\n</\1>", re.DOTALL)
 
 
 class FakeLLM:
-    """A language model whose answer is a function of what it is asked.
+    """A language model whose response is a function of the request.
 
-    ``answer`` gets the prompt (the system message) and the text between the marks, which is what
-    the model is to describe; without it, the answer names a digest of that text. What it returns
-    is answered, and an exception raised. Thread-safe, and deterministic if ``answer`` is.
+    ``answer`` gets the prompt (the system message) and the text between the marks, and returns the
+    response, or an exception to raise. Without it the response is a digest of that text.
+    Thread-safe, and deterministic if ``answer`` is.
 
     Attributes:
-        requests: the messages and the ceiling of every call, in the order they came.
+        requests: the messages and the token limit of every call, in order.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class FakeLLM:
         return [fenced_text(messages) for messages, _ in self.requests]
 
     def generate(self, messages: Sequence[Message], *, max_tokens: int) -> Generation:
-        """The answer, with words for tokens.
+        """Return the response, counting words as tokens.
 
         Raises:
             Exception: the one that ``answer`` returned.
@@ -178,24 +178,24 @@ class FakeLLM:
         )
 
     def stream(self, messages: Sequence[Message], *, max_tokens: int) -> Iterator[str]:
-        """The answer in pieces, which joined are the whole."""
+        """Return the response in pieces."""
         yield from self.generate(messages, max_tokens=max_tokens).text.splitlines(keepends=True)
 
 
 def fenced_text(messages: Sequence[Message]) -> str:
-    """The text that ``messages`` fence as data, "" where there is none."""
+    """Return the text that ``messages`` fence as data, or ""."""
     found = _FENCED.search(messages[-1].content)
     return "" if found is None else found[2]
 
 
 class Failing:
-    """Any object, whose calls are counted and fail on request.
+    """Wraps any object, counts its calls and makes them fail on request.
 
-    ``Failing(repo, {"replace": error})`` raises ``error`` from every `replace`; with ``times``
-    from the first so many only.
+    ``Failing(repo, {"replace": error})`` raises ``error`` from every `replace`; with ``times`` only
+    from the first ones.
 
     Attributes:
-        counts: how often each method was called, failures included.
+        counts: the number of calls of each method, including failures.
     """
 
     def __init__(
@@ -209,7 +209,7 @@ class Failing:
 
     @property
     def capabilities(self) -> Capabilities:
-        """Those of the object, where it is a store: what it does itself is counted, too."""
+        """The capabilities of a wrapped store; calls of its own capabilities are counted too."""
         has = attrs.asdict(self.inner.capabilities, recurse=False)
         return Capabilities(
             **{name: self if part is self.inner else part for name, part in has.items()}

@@ -1,4 +1,4 @@
-"""What passes a ``where``, written down once more in the plainest way; and wheres to try it on."""
+"""A simple reference implementation of ``where``, and filters to test it with."""
 
 from __future__ import annotations
 

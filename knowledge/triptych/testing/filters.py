@@ -1,4 +1,4 @@
-"""Filters act inside the lanes, before the cut; ``within`` bounds the collection that counts."""
+"""Tests of filters: they apply before the limit, and ``within`` restricts the statistics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kit needs to know of a backend, and the fixtures and marks that all its tests share."""
+"""The description of a backend for the conformance tests, and their fixtures and marks."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ THREADS = 4
 
 @attrs.frozen(kw_only=True)
 class Contents:
-    """What a dataset has in the store itself, read behind the repositories.
+    """The contents of a dataset, read directly from the store without the repositories.
 
-    ``content`` holds the stored bytes of each document by name. The counts are of rows, files
-    or entries, orphans included; ``vectors`` counts each once, however many chunks share
-    it, and leaves out those that belong to layers alone.
+    ``content`` has the stored bytes of each document by name. The counts are of rows, files or
+    entries, including orphans; ``vectors`` counts each vector once, even if chunks share it, and
+    excludes vectors that only layers have.
     """
 
     content: dict[str, bytes]
@@ -68,22 +68,21 @@ class Harness:
     """A backend under test.
 
     Attributes:
-        open: opens the one store of this test; called again, it opens it again.
-        persistent: whether a store that was closed and opened again has its data.
+        open: opens the store of this test; each further call opens the same store again.
+        persistent: whether a reopened store has its data.
         shared: whether several processes may have it open at a time; needs ``child``.
-        child: how another process opens it; needed for races between processes and for kills.
-        raw: reads an open store behind its repositories' backs; given a dataset, its contents.
-            Without it, what a delete leaves behind cannot be seen, nor a put and a get that
-            agree on a mistake.
-        failing: given an open store, a context in which each of its writes fails half-way, as
-            on a full disk. Without it, what a write that fails leaves behind cannot be seen.
-        history: how many old versions of a document ``open`` has the store keep, if it keeps any.
+        child: how another process opens it; required for races between processes and for kills.
+        raw: reads a dataset directly from an open store, without the repositories. Without it, the
+            tests cannot see remains of a delete, or a put and a get with the same bug.
+        failing: given an open store, a context in which each of its writes fails half-way, as on a
+            full disk. Without it, the tests cannot see remains of a failed write.
+        history: the number of old versions that the store keeps, if any.
         atomic_batches: whether `put_many`, `replace_many` and `delete_many` are one atomic write
-            each. False for a store that takes them from the base classes.
-        keeps_log: whether those who follow its changes go on after it was opened again. False for a
-            store whose log begins again then.
+            each. False for a store that inherits them from the base classes.
+        keeps_log: whether the change log continues after the store was reopened. False for a store
+            whose log then starts again.
         scratch: makes an empty store in memory, for searches of the past (`ServiceOptions.scratch`)
-            and for what they must equal.
+            and for their expected results.
     """
 
     open: Callable[[], Store]

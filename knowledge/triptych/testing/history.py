@@ -1,4 +1,4 @@
-"""`VersionReader`: what is kept of a document's past, how much, and until when."""
+"""Tests of `VersionReader`: which versions are kept, how many, and until when."""
 
 from __future__ import annotations
 

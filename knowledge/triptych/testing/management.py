@@ -1,4 +1,4 @@
-"""Many documents at once: listed and counted by filter, in any order; tagged; deleted."""
+"""Tests of many documents: listing and counting by filter, sorting, metadata, deletion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plain, slow way to rank, and a corpus in which all its rules matter.
+"""A simple, slow reference ranking, and a corpus that exercises all its rules.
 
 Nothing here is shared with a backend but the analyzer, which is part of the contract.
 """

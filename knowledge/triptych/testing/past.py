@@ -1,4 +1,4 @@
-"""Conformance of searches of the past: each moment answers as it did then."""
+"""Tests of searches of the past: each moment gives the same results as it did then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several writers: threads, processes, and one between any two steps of a Service's call."""
+"""Tests of concurrent writers: threads, processes, and writes between the steps of a call."""
 
 from __future__ import annotations
 

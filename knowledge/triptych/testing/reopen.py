@@ -1,4 +1,4 @@
-"""What was written lasts: a store is opened again, a write fails, a process is killed."""
+"""Tests of durability: reopening a store, failing writes, killed processes."""
 
 from __future__ import annotations
 

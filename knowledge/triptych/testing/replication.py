@@ -1,4 +1,4 @@
-"""`CopyableStore`: a store as it is at one moment, and taken over by another."""
+"""Tests of `CopyableStore`: snapshots, and importing them into another store."""
 
 from __future__ import annotations
 

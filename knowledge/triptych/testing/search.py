@@ -1,4 +1,4 @@
-"""`ChunkRepo.search` and its kin for whole documents, against the oracle and against each other."""
+"""Tests of the searches of chunks and documents, against an oracle and between backends."""
 
 from __future__ import annotations
 
@@ -387,14 +387,14 @@ def _at_angle(angle: float) -> Vector:
 
 
 def assert_backends_rank_alike(first: Harness, second: Harness, *, tolerance: float = 0.0) -> None:
-    """Fill both stores with the kit's corpus and compare every lane, filtered and not.
+    """Fill both stores with a test corpus and compare every lane, with and without filters.
 
-    Keyword scores must be equal; dot products may differ in the last digit kept. With a
-    ``tolerance`` scores of all lanes may differ by so much, and entries change places whose
-    scores do not differ by more: it is for engines that add up in 32 bits.
+    Keyword scores must be equal; dot products may differ in the last digit. With a ``tolerance``
+    scores may differ by that much, and entries whose scores differ by no more may be in another
+    order, for engines that sum in 32 bits.
 
     Raises:
-        AssertionError: an answer differs in its entries, their order or their scores.
+        AssertionError: a result differs in its entries, their order or their scores.
     """
     one, other = first.open(), second.open()
     try:

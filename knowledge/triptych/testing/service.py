@@ -1,4 +1,4 @@
-"""Conformance of a Service over a backend: the guarantees that take more than one repository."""
+"""Conformance tests of a Service over a backend: guarantees that need several repositories."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def paragraphs(rng: random.Random, count: int) -> list[str]:
 
 
 class ServiceTests(ServiceSearchTests, QuerySyntaxTests, SparseServiceTests, PastTests):
-    """What a Service promises, whatever it stands on."""
+    """The guarantees of a Service over any backend."""
 
     # Documents in and out
 

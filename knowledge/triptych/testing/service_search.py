@@ -1,4 +1,4 @@
-"""Conformance of a Service over a backend: what it finds, of which configuration, in what form."""
+"""Tests of searches of a Service over a backend."""
 
 from __future__ import annotations
 

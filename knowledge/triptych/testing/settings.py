@@ -1,4 +1,4 @@
-"""Small texts that are set by compare-and-set, and leases of work, of which each has one holder."""
+"""Tests of settings, changed by compare-and-set, and of leases, which have one holder each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vectors of a second embedding space: kept by text, swapped in, gone with what needs them."""
+"""Tests of a second embedding space: stored by text, swapped in, deleted with its texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sparse vectors: kept by the digest of their text, searched whole, gone with what needs them."""
+"""Tests of sparse vectors: stored by the digest of their text, searched as a set, deleted too."""
 
 from __future__ import annotations
 

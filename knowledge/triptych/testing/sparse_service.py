@@ -1,4 +1,4 @@
-"""What a Service promises of its sparse lane, whatever it stands on."""
+"""Tests of the sparse lane of a Service over any backend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A state machine that does the same to a backend and to plain dicts, and compares the two."""
+"""A state machine that applies the same operations to a backend and to dicts and compares them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ CONTENTS = st.just("") | st.lists(PARAGRAPHS, min_size=1, max_size=4).map("\n\n"
 METADATA = st.dictionaries(st.sampled_from(["lang", "title"]), st.sampled_from(["", "x"]))
 LAYERS = st.sampled_from([Layer.ABSTRACT, Layer.OVERVIEW])
 EXAMPLES = int(os.environ.get("TRIPTYCH_EXAMPLES", "15"))
-"""How many histories are tried; raise it for a longer run."""
+"""The number of histories; raise it for a longer run."""
 
 WHEN = datetime(2020, 1, 1, tzinfo=UTC)
 

@@ -1,4 +1,4 @@
-"""Vectors that come after their chunks: kept one by one, never of another text, searched whole."""
+"""Tests of vectors that are stored after their chunks."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Another process on the same store: what the kit asks of it, and what it does.
+"""A child process on the same store, for the conformance tests.
 
-Lines of JSON in, lines of JSON out. It is run as ``python -m triptych.testing.work``.
+It reads and writes lines of JSON. It is run as ``python -m triptych.testing.work``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Text analysis: the analyzer that all backends share, and small helpers on the same pieces."""
+"""Text analysis: the analyzer of all backends, and helpers that use it."""
 
 from triptych.text.analyzer import ANALYZER_VERSION, Analyzer, get_analyzer, languages
 from triptych.text.labels import BESIDE, LABELLED_K1, TEXT_WEIGHT, headings_in, label_of

@@ -1,8 +1,8 @@
-"""The one analyzer: from text to index terms, the same for every backend.
+"""The analyzer, which turns text into index terms for every backend.
 
-Everything is indexed, stop words too, and every term counts towards a text's length; stop words
-are left out of queries. So a query of stop words alone ("to be or not to be") finds its texts,
-and whoever counts ``analyze(text)`` has the same length.
+All words are indexed, including stop words, and every term counts towards a text's length; stop
+words are dropped from queries. So a query of only stop words ("to be or not to be") finds texts,
+and ``analyze(text)`` has the length of the text.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from triptych.text.words import (
 )
 
 ANALYZER_VERSION: Final = 1
-"""Raised with every change that gives texts of all languages other terms."""
+"""The version, to be raised with every change of terms in all languages."""
 
 _IRREGULAR_VERSION: Final = 2
-"""Raised with every change of the table of irregular forms, which concerns English alone."""
+"""The version of the irregular forms, to be raised with every change; only for English."""
 
 NO_LANGUAGE: Final = "none"
 _ENGLISH: Final = ("english", "porter")
@@ -53,8 +53,8 @@ class Analyzer:
 
     Attributes:
         language: a Snowball algorithm, or "none" (no stemming, no stop words).
-        signature: names everything that decides the terms; texts indexed under another signature
-            have to be indexed again.
+        signature: everything that affects the terms; texts indexed with another signature must be
+            indexed again.
     """
 
     __slots__ = (
@@ -87,18 +87,18 @@ class Analyzer:
         return f"Analyzer({self.signature!r})"
 
     def analyze(self, text: str) -> list[str]:
-        """Return the index terms of ``text`` in order, duplicates kept; none for no words.
+        """Return the index terms of ``text`` in order, with duplicates.
 
-        A text cut between two characters that no word holds (see
-        :data:`triptych.text.WORD_CHARACTER`) has the terms of its halves, one after the other.
+        If a text is split between two characters outside of words (see
+        :data:`triptych.text.WORD_CHARACTER`), its terms are those of its halves in order.
         """
         return list(chain.from_iterable(map(self._runs.__getitem__, _runs(text))))
 
     def analyze_query(self, text: str) -> list[str]:
-        """Return the terms by which the query ``text`` searches, in order, duplicates kept.
+        """Return the terms of the query ``text`` in order, with duplicates.
 
-        Stop words are left out unless nothing else is there. Scripts without spaces ask for fewer
-        terms than they are indexed under (:mod:`triptych.text.words`).
+        Stop words are dropped unless there is nothing else. Queries in scripts without spaces have
+        fewer terms than indexed texts (:mod:`triptych.text.words`).
         """
         terms: list[str] = []
         wanted: list[str] = []
@@ -134,9 +134,9 @@ class Analyzer:
         return terms, wanted
 
     def numbering(self, terms: dict[str, int]) -> Numbering:
-        """An encoder of texts by numbers of ``terms``, which grows as new terms are met.
+        """Return an encoder of texts as numbers of ``terms``, to which it adds new terms.
 
-        ``terms`` is the caller's: two threads must not fill one at the same time.
+        Two threads must not use the same ``terms`` at the same time.
         """
         return Numbering(self._runs, terms, _runs, _KEPT)
 
@@ -236,7 +236,7 @@ def _runs(text: str) -> list[str]:
 
 @cache
 def languages() -> tuple[str, ...]:
-    """Return the names that :func:`get_analyzer` takes, sorted."""
+    """Return the languages that :func:`get_analyzer` supports, sorted."""
     return tuple(sorted((*Stemmer.algorithms(), NO_LANGUAGE)))
 
 
@@ -244,10 +244,10 @@ def languages() -> tuple[str, ...]:
 def get_analyzer(language: str = "english") -> Analyzer:
     """Return the analyzer of ``language``; the same object for the same name.
 
-    "english" is Porter's second stemmer, "porter" his first. Both know irregular forms: "bought"
+    "english" is Porter's second stemmer, "porter" the first. Both handle irregular forms: "bought"
     has the term of "buy" (:mod:`triptych.text.english`).
 
     Raises:
-        ValueError: ``language`` is none of :func:`languages`.
+        ValueError: ``language`` is not one of :func:`languages`.
     """
     return Analyzer(language)

@@ -1,4 +1,4 @@
-"""Signs that a text was written for a model rather than for its reader.
+"""Detecting text that was written for a model rather than for its reader.
 
 They are hints, not a verdict: documentation on prompt injection shows them too, and a text without
 any may still mislead. Every pattern takes linear time.

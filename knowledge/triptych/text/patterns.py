@@ -1,4 +1,4 @@
-"""Patterns that are compiled when they are first used: most programs need few of them."""
+"""Regular expressions that are compiled at first use."""
 
 from __future__ import annotations
 

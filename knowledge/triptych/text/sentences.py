@@ -1,4 +1,4 @@
-"""Pieces of text: sentences, and the shingles by which texts are compared."""
+"""Splitting text into sentences, and shingles for comparing texts."""
 
 from __future__ import annotations
 

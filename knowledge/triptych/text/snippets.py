@@ -1,4 +1,4 @@
-"""Where in a text to look: the window that covers most of a query."""
+"""Snippets: the window of a text that covers most of a query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From texts to the numbers of their terms: the path that every indexed text takes."""
+"""Mapping texts to the numbers of their terms, for indexing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokenizers, keywords and BM25 for whoever has texts and no index.
+"""Tokenizers, keywords and BM25 for texts without an index.
 
 Search goes through :class:`triptych.text.Analyzer`. The tokenizers give whole words as they are
 written, folded, without stems or pairs; they stand on the same normalisation, segmentation and

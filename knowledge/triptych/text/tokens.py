@@ -1,4 +1,4 @@
-"""Counting tokens: with tiktoken where it can, else by an estimate that says so.
+"""Counting tokens with tiktoken, or estimating them.
 
 tiktoken downloads a vocabulary at its first use, and by default keeps it in the folder for
 temporary files. A program that counts tokens should neither wait for a network nor depend on

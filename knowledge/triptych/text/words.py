@@ -1,4 +1,4 @@
-"""Word segmentation: from text to normalised words, before any language has its say.
+"""Word segmentation: splitting text into normalised words, independent of the language.
 
 A *run* is text between white space. A *token* is a maximal stretch of letters, marks and digits
 inside a run, together with what binds them (``foo.bar``, ``don't``, ``C++``). A *word* is what a

@@ -1,1 +1,1 @@
-"""Vectors of every kind: which texts wait for theirs, what makes them, and how they come."""
+"""Vectors: finding texts that lack them, calling models, and storing the results."""

@@ -1,4 +1,4 @@
-"""The gates through which texts become vectors of each kind: what comes back is checked here."""
+"""Calling embedders and sparse encoders, and validating their results."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def check_embedder(embedder: object) -> None:
     kind = type(embedder).__name__
     if isinstance(embedder, type):
         raise ValidationError(
-            f"the embedder is the class {embedder.__name__}: give an object of it, "
+            f"the embedder is the class {embedder.__name__}: give an instance, "
             f"{embedder.__name__}(…)"
         )
     if not callable(getattr(embedder, "embed", None)):
@@ -196,7 +196,7 @@ def check_sparse_encoder(encoder: object) -> None:
     kind = type(encoder).__name__
     if isinstance(encoder, type):
         raise ValidationError(
-            f"the sparse encoder is the class {encoder.__name__}: give an object of it, "
+            f"the sparse encoder is the class {encoder.__name__}: give an instance, "
             f"{encoder.__name__}(…)"
         )
     if isinstance(encoder, str) or not callable(getattr(encoder, "encode", None)):

@@ -1,4 +1,4 @@
-"""Vectors that come after their texts: asked for, and stored in small transactions."""
+"""Making the vectors of stored texts in small transactions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model that makes the vectors of one space, in this process or where an executor has workers."""
+"""Calling the model of one vector space, in this process or in workers of an executor."""
 
 from __future__ import annotations
 
@@ -138,8 +138,8 @@ def _answer(executor: Executor, who: str, function: Callable[..., Any], *argumen
 
 def _gone(who: str, error: Exception) -> ProviderError:
     return ProviderError(
-        f"{who} runs nothing any more ({type(error).__name__}: {error}): open the knowledge base "
-        "with a new executor, and embed what is pending"
+        f"{who} has stopped working ({type(error).__name__}: {error}): open the knowledge base "
+        "with a new executor, and embed pending documents"
     )
 
 

@@ -1,4 +1,4 @@
-"""How long a model takes."""
+"""Measuring how long a model takes."""
 
 from __future__ import annotations
 

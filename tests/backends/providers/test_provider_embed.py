@@ -351,12 +351,12 @@ def test_indexes_that_do_not_fit_are_named(make: Make, indexes: list[Any]) -> No
     [
         (as_json({"error": "no"}, 401), ProviderError, "key is missing, wrong"),
         (as_json({"error": "model 'own' not found"}, 404), ProviderError, "has no model 'own'"),
-        (as_json({}, 429, retry_after="0"), RateLimitedError, "limit of its rate"),
+        (as_json({}, 429, retry_after="0"), RateLimitedError, "a rate limit"),
         (as_json({}, 502), ProviderError, "provider's side"),
         (Reply(body=b"{"), ProviderError, "not JSON"),
         (as_json({}), ProviderError, "cannot be used"),
         (Reply(status=302, headers={"location": "/x"}), ProviderError, "redirected"),
-        (Reply(body=b'{"data": []}' * 9, cut=30), ProviderError, "broke off"),
+        (Reply(body=b'{"data": []}' * 9, cut=30), ProviderError, "ended early"),
         (
             Reply(body=b"not gzip", headers={"content-encoding": "gzip"}),
             ProviderError,

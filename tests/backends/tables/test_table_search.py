@@ -310,7 +310,7 @@ def test_what_is_wrong_is_named_at_first_use(
 def test_a_vector_of_another_width_is_named(tables: ForeignTables) -> None:
     with (
         open_tables(tables.url, [PRODUCTS], embedder=_Three()) as service,
-        pytest.raises(ModelMismatchError, match="name under embedder the model"),
+        pytest.raises(ModelMismatchError, match="set embedder to the model"),
     ):
         service.search("kettle", dataset_id="products", mode="vector")
 

@@ -507,7 +507,7 @@ def test_a_store_that_keeps_no_answers_says_so() -> None:
     inner = MemoryStore()
     parts = Repositories(documents=inner.documents, chunks=inner.chunks, layers=inner.layers)
     options = ServiceOptions(embedder=Meaning(), semantic_cache=True)
-    with pytest.raises(NotAvailableError, match="keeps no answers"):
+    with pytest.raises(NotAvailableError, match="does not cache results"):
         Service(parts, options=options)
 
 

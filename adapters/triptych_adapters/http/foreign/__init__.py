@@ -1,1 +1,1 @@
-"""The APIs of other products, each in its own form: clients of theirs work unchanged."""
+"""The APIs of other products, so that their clients work unchanged."""

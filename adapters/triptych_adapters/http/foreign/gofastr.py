@@ -40,7 +40,7 @@ _METADATA: Final = {
     "description": "Text, numbers, true, false, dates, or lists of these.",
 }
 _DATASET: Final = {
-    "dataset": {"type": "string", "description": "The dataset, in place of the server's."}
+    "dataset": {"type": "string", "description": "The dataset, instead of the server's."}
 }
 _COUNT: Final = {"type": "integer"}
 _TEXT: Final = {"type": "string"}
@@ -49,13 +49,13 @@ INDEX: Final = RouteDescription(
     name="embed_index",
     method="POST",
     path="/v1/index",
-    summary="Put documents.",
+    summary="Store documents.",
     query=_DATASET,
     body=object_schema(
         "documents",
         documents={
             "type": "array",
-            "description": "The documents; one of the same id is replaced.",
+            "description": "The documents; an existing document with the same id is replaced.",
             "items": object_schema(
                 "id", "text", id=_TEXT, source=_TEXT, text=_TEXT, metadata=_METADATA
             ),
@@ -76,26 +76,29 @@ QUERY: Final = RouteDescription(
     name="embed_query",
     method="POST",
     path="/v1/query",
-    summary="Search: by vectors, or with hybrid by keyword and vectors.",
+    summary="Search by vectors, or with hybrid by keyword and vectors.",
     query=_DATASET,
     body=object_schema(
         "text",
-        text={**_TEXT, "description": "What to find."},
-        k={"type": "integer", "minimum": 0, "description": "How many hits; 0 is 10."},
+        text={**_TEXT, "description": "The search query."},
+        k={"type": "integer", "minimum": 0, "description": "Maximum number of hits; 0 is 10."},
         filter={
             "type": "object",
-            "description": "Which documents; all that is given must hold.",
+            "description": "Conditions on documents, all of which must hold.",
             "properties": {"source": _TEXT, "kind": _TEXT, "meta_match": _METADATA},
             "additionalProperties": False,
         },
-        hybrid={"type": "boolean", "description": "Whether to search by keyword, too."},
+        hybrid={"type": "boolean", "description": "Whether to search by keyword too."},
         mmr_lambda={
             "type": "number",
             "minimum": 0,
             "maximum": 1,
-            "description": "The share of relevance against novelty; 0 is no diversity reranking.",
+            "description": "The weight of relevance against diversity; 0 disables MMR.",
         },
-        rerank={"type": "boolean", "description": "Whether the server's reranker orders the hits."},
+        rerank={
+            "type": "boolean",
+            "description": "Whether to rerank the hits with the server's reranker.",
+        },
     ),
     answers={200: answer("The hits, the best first.", "hits", hits={"type": "array"})},
     problems=(409, 502, 504),
@@ -123,7 +126,7 @@ DELETE: Final = RouteDescription(
     name="embed_delete",
     method="DELETE",
     path="/v1/doc/{id:path}",
-    summary="Delete a document; one that is not there is no failure.",
+    summary="Delete a document; it need not exist.",
     query=_DATASET,
     answers={204: ("It is not there any more.", {})},
     problems=(403, 409),

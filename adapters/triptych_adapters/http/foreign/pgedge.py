@@ -40,7 +40,7 @@ LIST: Final = RouteDescription(
     name="list_pipelines",
     method="GET",
     path="/v1/pipelines",
-    summary="The pipelines, each with what it is for.",
+    summary="List the pipelines with their descriptions.",
     answers={
         200: answer(
             "The pipelines.",
@@ -60,20 +60,20 @@ RUN: Final = RouteDescription(
     name="run_pipeline",
     method="POST",
     path="/v1/pipelines/{name}",
-    summary="Answer a question by a pipeline, whole or as server-sent events.",
+    summary="Answer a question with a pipeline, at once or as server-sent events.",
     body=object_schema(
         "query",
-        query={**_TEXT, "description": "The question, in full."},
+        query={**_TEXT, "description": "The full question."},
         stream={"type": "boolean", "description": "Whether to answer as server-sent events."},
         top_n={
             "type": "integer",
             "minimum": 1,
-            "description": "Maximum number of sources. Leave it out for any number.",
+            "description": "Maximum number of sources. Omit it for no limit.",
         },
         messages={
             "type": "array",
             "items": json_schema(Message),
-            "description": "What was said before, oldest first.",
+            "description": "The earlier messages, oldest first.",
         },
     ),
     answers={

@@ -1,4 +1,4 @@
-"""The driver of tables in PostgreSQL that are not ours (extra ``postgres``)."""
+"""The driver for existing tables in PostgreSQL (extra ``postgres``)."""
 
 from triptych_backends.in_place.postgres.follow import TableRows
 from triptych_backends.in_place.postgres.source import TableSource

@@ -179,8 +179,8 @@ def load_table(reader: Reader, spec: TableSpec, language: str) -> Table:
     pairs = [_pair(pair, find, indexes, configs) for pair in spec.columns]
     if not extension and any(pair.vector for pair in pairs):
         raise ValidationError(
-            f"{spec.table!r} names a vector column, and the database has no extension pgvector: "
-            "leave vector out, and the table is searched by keyword"
+            f"{spec.table!r} names a vector column, but the database does not have the extension "
+            "pgvector: leave vector out to search the table by keyword"
         )
     return Table(
         spec=spec,
@@ -249,8 +249,8 @@ def _own_filter(spec: TableSpec, there: Mapping[str, Column]) -> FilterTree | No
             each.field not in there or there[each.field].kind not in _METADATA
         ):
             raise ValidationError(
-                f"the filter of the table {spec.table!r} names {each.field!r}, which is no column "
-                "of it that can be compared"
+                f"the filter of the table {spec.table!r} names {each.field!r}, which is not a "
+                "comparable column of it"
             )
     return tree
 
@@ -269,7 +269,7 @@ class _Configs:
         if given is not None:
             if not self._is_there(given):
                 raise ValidationError(
-                    f"text_config of {self._spec.table!r} is {given!r}, and the server has no text "
+                    f"text_config of {self._spec.table!r} is {given!r}, but the server has no text "
                     "search configuration of that name: `\\dF` in psql lists them"
                 )
             return given

@@ -177,9 +177,9 @@ def check_width(pair: Pair, table: Table, width: int) -> None:
     column = pair.vector
     if column is not None and column.dimension and column.dimension != width:
         raise ModelMismatchError(
-            f"the column {column.name!r} of {table.spec.table!r} is {column.type}, and the "
-            f"embedder of the pipeline makes vectors of {width}: name under embedder the model "
-            "that filled the column",
+            f"the column {column.name!r} of {table.spec.table!r} is {column.type}, but the "
+            f"embedder of the pipeline makes vectors of {width}: set embedder to the model that "
+            "filled the column",
             stored=column.type,
             configured=str(width),
         )

@@ -1,4 +1,4 @@
-"""The driver of collections in Qdrant that are not ours (extra ``qdrant``)."""
+"""The driver for existing collections in Qdrant (extra ``qdrant``)."""
 
 from triptych_backends.in_place.qdrant.connection import (
     FoundPoint,

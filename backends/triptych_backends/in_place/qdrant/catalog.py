@@ -280,7 +280,7 @@ def _space(name: str, layout: Layout, vector: str, width: int | None) -> VectorS
     if space.dimension != width:
         raise ModelMismatchError(
             f"the vectors {vector!r} of the collection {name!r} have {space.dimension} numbers, "
-            f"and the embedder of the pipeline makes {width}: name under embedder the model that "
+            f"but the embedder of the pipeline makes {width}: set embedder to the model that "
             "filled the collection",
             stored=str(space.dimension),
             configured=str(width),

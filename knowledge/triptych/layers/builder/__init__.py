@@ -1,1 +1,1 @@
-"""Layers that stay true: a plan of what is stale and what it costs, and carrying it out."""
+"""Building layers: planning which are stale and what they cost, and generating them."""

@@ -1,4 +1,4 @@
-"""Every call of the model: under its ceilings, tried again, written into the ledger."""
+"""Calling the model within limits, with retries, and recording the usage."""
 
 from __future__ import annotations
 

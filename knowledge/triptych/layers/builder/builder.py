@@ -1,4 +1,4 @@
-"""`LayerBuilder`: brings the layers of a dataset up to date, at a cost that is known before."""
+"""`LayerBuilder`: brings the layers of a dataset up to date, with the cost known in advance."""
 
 from __future__ import annotations
 

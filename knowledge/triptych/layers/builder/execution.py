@@ -1,4 +1,4 @@
-"""Carrying a plan out: documents first, then folders from the inside out, the dataset last."""
+"""Executing a plan: documents first, then folders from the inside out, the dataset last."""
 
 from __future__ import annotations
 

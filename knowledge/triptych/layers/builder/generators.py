@@ -1,4 +1,4 @@
-"""Who writes layers: a language model, or the extractive summariser; under which signature."""
+"""The generators of layers, a language model or the extractive summariser, and their signatures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which layers are stale, why, and what they cost: one walk over names in order.
+"""Planning which layers are stale, why, and their cost, in one pass over names in order.
 
 Documents and both kinds of layers are read page by page and met by name, so the walk holds a
 page of each and the folders that lead to the current name, whatever the dataset's size.

@@ -1,4 +1,4 @@
-"""What a plan says and what came of it."""
+"""Plans for building layers, and reports."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from triptych.records.reports import Summed
 from triptych.records.serialization import NOT_PLAIN
 
 PlanReason = Literal["new", "source", "input", "prompt", "model", "quarantined", "gone"]
-"""Why an artifact is in a plan: it was never made; its document changed; the abstracts below it
-changed; another prompt is wanted; another model is; it broke the model and nothing has changed
-since; its folder has no documents any more, and it is removed."""
+"""Why a layer is in a plan: it is missing; its document changed; the abstracts below it changed;
+the prompt changed; the model changed; it is quarantined; its folder has no documents any more, so
+that it is deleted."""
 
 Stop = Literal["max_calls", "max_tokens", "max_cost", "provider"]
-"""What ended an `apply` before its plan was done: a ceiling, or a provider that keeps failing."""
+"""What ended an `apply` before its plan was done: a limit, or a provider that keeps failing."""
 
 
 def _prompt(_: Any, attribute: attrs.Attribute[str], value: Any) -> None:
     if not check_text(value, attribute.name).strip():
-        raise ValidationError(f"{attribute.name} is blank: say what the model shall write")
+        raise ValidationError(f"{attribute.name} is blank: give instructions for the model")
 
 
 @attrs.frozen(kw_only=True, slots=True)
 class LayerPrompts:
-    """Instructions for the model, without the text, which it gets separately as data.
+    """Instructions for the model, without the text, which is sent separately as data.
 
     Attributes:
-        abstract, overview: of a document (L0, L1).
-        children_abstract, children_overview: of a folder or dataset, from its children's L0.
-        part: the notes on a part of an input that is too long to be read at once.
+        abstract, overview: for a document (L0, L1).
+        children_abstract, children_overview: for a folder or dataset, from its children's L0.
+        part: for notes on a part of an input that is too long for one prompt.
     """
 
     abstract: str = attrs.field(default=ABSTRACT_PROMPT, validator=_prompt)
@@ -50,7 +50,7 @@ class LayerPrompts:
     part: str = attrs.field(default=PART_PROMPT, validator=_prompt)
 
     def of(self, layer: Layer, *, folder: bool) -> str:
-        """The prompt of a layer of a document, or of a folder or dataset."""
+        """Return the prompt for a layer of a document, or of a folder or dataset."""
         if layer is Layer.ABSTRACT:
             return self.children_abstract if folder else self.abstract
         return self.children_overview if folder else self.overview
@@ -58,10 +58,10 @@ class LayerPrompts:
 
 @attrs.frozen(kw_only=True, slots=True)
 class Cost(Summed):
-    """An estimate: calls of the model, and tokens in and out.
+    """An estimate of calls of the model and of input and output tokens.
 
-    ``part_calls`` of the calls note the parts of long inputs. They are the most that is likely:
-    notes that are shorter than asked for are not noted again, and parts noted before cost nothing.
+    ``part_calls`` of the calls take notes on parts of long inputs. This is an upper estimate: short
+    notes are not condensed again, and notes made earlier cost nothing.
     """
 
     calls: int = 0
@@ -72,11 +72,11 @@ class Cost(Summed):
 
 @attrs.frozen(kw_only=True, slots=True)
 class PlannedLayer:
-    """One artifact that is stale: a layer of a document, a folder ("name/") or the dataset ("").
+    """A stale layer of a document, a folder ("name/") or the dataset ("").
 
-    ``conditional``: a child's abstract is about to be made, and it depends on what that says
-    whether this is made too. ``cost`` is zero where nothing will be asked: for what is gone, and
-    for what is quarantined, unless it is to be tried again.
+    ``conditional``: it will be made only if the abstract of a child, which is about to be made,
+    changes. ``cost`` is zero if the model is not called: for layers to delete, and for quarantined
+    layers, unless they are tried again.
     """
 
     doc_name: str
@@ -88,26 +88,26 @@ class PlannedLayer:
 
 @attrs.frozen(kw_only=True, slots=True)
 class LayerPlan:
-    """What is stale in a dataset, counted; iterated, each artifact.
+    """The counts of stale layers in a dataset; iterating it yields each `PlannedLayer`.
 
-    A plan holds counts and no artifacts, whatever the dataset's size: iterating reads the store
-    again, and so shows what is stale then. Documents come with the folders that they complete,
-    inner folders first and the dataset last.
+    A plan has only counts: iterating reads the store again, and yields the layers that are stale
+    then. Documents come with the folders that they complete, inner folders first and the dataset
+    last.
 
     Attributes:
-        artifacts: how many will surely be made.
-        conditional: how many more will be, if the abstracts of all their children change.
-        quarantined: how many are left alone because they broke the model.
-        gone: how many are removed, of folders without documents.
-        kept: how many are stale but stay, because another hand wrote them: a person or, when
-            there is no model, a model; ``kept_of_models`` of them.
-        kept_names: the documents and folders they are of, the first 1,000; "" is the dataset.
-        reasons: ``artifacts``, ``quarantined`` and ``gone`` by reason.
-        cost: of ``artifacts``, estimated; parts of a long input that are noted already count.
-        conditional_cost: of ``conditional``.
-        model: what will make them.
-        warnings: what the store cannot remember, and folders without documents that stay because
-            a person wrote of them.
+        artifacts: the number of layers that will be made.
+        conditional: the number of further layers, if the abstracts of all their children change.
+        quarantined: the number of quarantined layers, which are skipped.
+        gone: the number of layers of folders without documents, which are deleted.
+        kept: the number of stale layers that are kept, because a person wrote them or, without a
+            model, a model did: ``kept_of_models`` of them.
+        kept_names: the names of their documents and folders, the first 1,000; "" is the dataset.
+        reasons: the counts of ``artifacts``, ``quarantined`` and ``gone`` by reason.
+        cost: the estimated cost of ``artifacts``, including notes that were made earlier.
+        conditional_cost: the estimated cost of ``conditional``.
+        model: the signature of the model.
+        warnings: what the store cannot record, and folders without documents whose layers a person
+            wrote, which are kept.
     """
 
     dataset_id: str
@@ -130,7 +130,7 @@ class LayerPlan:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to do; what is quarantined may be there."""
+        """Whether there is nothing to do, except for quarantined layers."""
         return not (self.artifacts or self.conditional or self.gone)
 
     def __len__(self) -> int:
@@ -144,19 +144,19 @@ class LayerPlan:
 
 @attrs.frozen(kw_only=True, slots=True)
 class LayerReport:
-    """What `apply` did.
+    """The report of `apply`.
 
     Attributes:
-        made: layers that were written; ``unchanged`` of them say what they said before.
-        removed: layers of folders that have no documents any more.
-        quarantined: what broke the model in this run, and how.
-        failed: what could not be made for other reasons, and will be tried by the next plan.
-        usage: what this run cost, by model.
-        skipped: layers that did not fit under what was left of a ceiling of tokens or cost.
-        stopped: what ended it early, or left some out; None when all was tried.
-        least: where nothing was made because ``stopped`` is a ceiling under which nothing that
-            was looked at fits: the least that would do. Else None.
-        warnings: what the store cannot remember.
+        made: the number of layers written; ``unchanged`` of them have the same text as before.
+        removed: the number of deleted layers of folders without documents.
+        quarantined: the layers quarantined in this run, and why.
+        failed: other failures, which the next plan tries again.
+        usage: the usage of this run by model.
+        skipped: the number of layers that did not fit the rest of a limit on tokens or cost.
+        stopped: what ended it early or left out layers; None if all were tried.
+        least: the lowest sufficient limit, if nothing was made because no examined layer fits the
+            limit ``stopped``. Else None.
+        warnings: what the store cannot record.
     """
 
     __plain_properties__: ClassVar[tuple[str, ...]] = ("calls",)
@@ -174,22 +174,22 @@ class LayerReport:
 
     @property
     def calls(self) -> int:
-        """How often a model was asked, attempts that failed included."""
+        """The number of model calls, including failed ones."""
         return sum(each.calls for each in self.usage)
 
     def require(self) -> None:
-        """Raise where the plan was not done to its end; nothing where all was tried.
+        """Raise an error if the plan was not completed.
 
         Raises:
-            BudgetExceededError: a limit ended the run, or left some layers out.
-            TriptychError: the provider ended it; this is the error of the last layer that failed.
+            BudgetExceededError: a limit ended the run or left out layers.
+            TriptychError: the provider ended it; this is the error of the last failed layer.
         """
         if self.stopped is None:
             return
         if self.stopped != "provider":
             least = "" if self.least is None else f"; the least that would do is {self.least}"
             raise BudgetExceededError(
-                f"{self.stopped} ended the build after {self.made} layers{least}: what was made "
-                "is stored, and the next plan goes on"
+                f"{self.stopped} ended the build after {self.made} layers{least}: completed layers "
+                "are stored, and the next plan continues"
             )
         raise self.failed[-1].error

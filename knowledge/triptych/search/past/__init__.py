@@ -1,1 +1,1 @@
-"""Searches of the past: a store of a moment, filled from the versions that are kept."""
+"""Searches of the past, in a store filled from the kept versions."""

@@ -1,4 +1,4 @@
-"""Fills a scratch store with the documents of a moment, and keeps it true to the store."""
+"""Filling a scratch store with the documents of a moment, and updating it."""
 
 from __future__ import annotations
 

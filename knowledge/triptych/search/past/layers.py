@@ -1,4 +1,4 @@
-"""The layers of a moment: those that were made from what was stored then."""
+"""The layers of a past moment."""
 
 from __future__ import annotations
 

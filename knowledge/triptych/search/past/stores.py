@@ -1,4 +1,4 @@
-"""The scratch stores of the last moments that were asked for."""
+"""The cached scratch stores of recently requested moments."""
 
 from __future__ import annotations
 
@@ -117,8 +117,8 @@ class PastStores:
             made, left_out = scratch.lanes(engine)
             if mode in left_out:
                 raise NotAvailableError(
-                    f"the lane {mode!r} searches what is stored now only: leave as_of "
-                    "out, or give its retriever a method over (see Retriever)"
+                    f"the lane {mode!r} searches only the current state: leave as_of out, or give "
+                    "its retriever a method over (see Retriever)"
                 )
             if left_out and mode in (None, Mode.HYBRID):
                 names = ", ".join(map(repr, left_out))
@@ -149,8 +149,8 @@ class PastStores:
                 self._release(scratch)
                 if not left:
                     raise StoreError(
-                        "the documents changed again and again while those of the past were "
-                        "read: search again"
+                        "the documents changed repeatedly while their old versions were read: "
+                        "search again"
                     ) from error
             except BaseException:
                 self._release(scratch)
@@ -202,9 +202,9 @@ class PastStores:
             )
         if self._scratch is None:
             raise NotAvailableError(
-                "a search of the past fills a store in memory, and there is none: give "
-                "ServiceOptions(scratch=…), such as triptych_backends.memory.MemoryStore; "
-                "triptych.open does so by itself"
+                "a search of the past needs an in-memory store: give ServiceOptions(scratch=…), "
+                "such as triptych_backends.memory.MemoryStore; "
+                "triptych.open sets it"
             )
         retired = []
         with self._lock:
