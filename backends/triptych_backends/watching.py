@@ -91,7 +91,10 @@ class WatchfilesNotifier:
                 except OSError as error:
                     if self._there() != folders:
                         return  # a folder went away while it was being looked through
-                    raise _no_watch(error) from error
+                    raise NotAvailableError(
+                        f"the folders cannot be watched ({error}): allow more watches "
+                        "(on Linux: sysctl fs.inotify.max_user_watches), or poll"
+                    ) from error
                 if batch is None:
                     return
                 if not begun or time.monotonic() >= due:
@@ -141,10 +144,3 @@ class WatchfilesNotifier:
                 if path == real or path.startswith(real.rstrip(os.sep) + os.sep):
                     named.add(name + path[len(real.rstrip(os.sep)) :] if real != name else path)
         return named
-
-
-def _no_watch(error: OSError) -> NotAvailableError:
-    return NotAvailableError(
-        f"the folders cannot be watched ({error}): allow more watches "
-        "(on Linux: sysctl fs.inotify.max_user_watches), or poll"
-    )

@@ -7,6 +7,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from glob import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,13 +28,11 @@ from triptych_factory.locations import (
     parse_location,
     user_store,
 )
-from triptych_factory.provider_access import TRUSTED_HOSTS, is_trusted
+from triptych_factory.provider_access import TRUSTED_HOSTS, is_trusted, load
 from triptych_factory.settings import Settings
 
 if TYPE_CHECKING:
-    from triptych_backends.filesystem import FilesStore
     from triptych_backends.qdrant.truth import TruthStore
-    from triptych_backends.sqlite import SqliteStore
 
 _ENDED = 3600.0
 """Seconds after which a store that is being made is taken for one whose maker was killed."""
@@ -45,27 +44,15 @@ def _memory(location: Location, settings: Settings, create: bool) -> Store:
     return MemoryStore(history=settings.history)
 
 
-def _sqlite(location: Location, settings: Settings, create: bool) -> Store:
-    from triptych_backends.sqlite import SqliteStore
-
-    return _on_disk(SqliteStore, location, settings)
-
-
-def _files(location: Location, settings: Settings, create: bool) -> Store:
-    from triptych_backends.filesystem import FilesStore
-
-    return _on_disk(FilesStore, location, settings)
-
-
-def _on_disk(kind: type[SqliteStore | FilesStore], location: Location, settings: Settings) -> Store:
-    assert location.path is not None
-    return kind.open(
+def _on_disk(kind: str, location: Location, settings: Settings, create: bool) -> Store:
+    opened: Store = load(f"triptych_backends.{kind}").open(
         location.path,
         read_only=settings.read_only,
         lock_timeout=settings.lock_timeout,
         history=settings.history,
         background_index=settings.background_index,
     )
+    return opened
 
 
 _DRIVERS = {
@@ -123,8 +110,8 @@ def _qdrant(location: Location, settings: Settings, create: bool) -> Store:
 
 BUILDERS: Mapping[str, Callable[[Location, Settings, bool], Store]] = {
     "memory": _memory,
-    "sqlite": _sqlite,
-    "files": _files,
+    "sqlite": partial(_on_disk, "sqlite:SqliteStore"),
+    "files": partial(_on_disk, "filesystem:FilesStore"),
     "postgresql": _postgresql,
     "qdrant": _qdrant,
 }

@@ -17,6 +17,7 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
+import attrs
 import numpy as np
 from numpy.typing import NDArray
 
@@ -159,6 +160,7 @@ def build_sparse_encoder(
 _HASH = re.compile(r"hash-bag-of-words/not-semantic/v1/(\d+)")
 
 
+@attrs.define(eq=False)
 class RecalledEmbedder:
     """An embedder of a known signature, made when a text is embedded.
 
@@ -166,16 +168,10 @@ class RecalledEmbedder:
     be listed, read and searched by keyword.
     """
 
-    def __init__(self, signature: str, make: Callable[[], Embedder]) -> None:
-        self._signature = signature
-        self._make = make
-        self._made: Embedder | None = None
-        self._making = threading.Lock()
-
-    @property
-    def signature(self) -> str:
-        """The embedding space of the store."""
-        return self._signature
+    signature: str
+    _make: Callable[[], Embedder]
+    _made: Embedder | None = attrs.field(default=None, init=False)
+    _making: threading.Lock = attrs.field(factory=threading.Lock, init=False)
 
     @property
     def dimension(self) -> int | None:
@@ -209,9 +205,9 @@ class RecalledEmbedder:
                     made = self._make()
                 except ValidationError as error:  # a missing key, for one
                     raise ProviderSetupError(str(error)) from error
-                if made.signature != self._signature:
+                if made.signature != self.signature:
                     raise ProviderSetupError(
-                        f"the store was filled with {self._signature!r}, but its name means "
+                        f"the store was filled with {self.signature!r}, but its name means "
                         f"{made.signature!r} here: set its address and options, or rebuild with "
                         "another embedder"
                     )

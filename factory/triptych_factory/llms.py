@@ -9,6 +9,7 @@ from typing import NoReturn
 import attrs
 
 from triptych.contracts import LLM, Reranker
+from triptych.contracts.models import how_to_set
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import Message
 from triptych_factory.provider_access import (
@@ -146,10 +147,7 @@ def build_reranker(
         return None
     if reranker == "llm":
         if llm is None:
-            raise ValidationError(
-                "the reranker 'llm' needs a language model: set llm too, such "
-                'as llm = "ollama:llama3.2"'
-            )
+            raise ValidationError(f"the reranker 'llm' needs a language model: {how_to_set('llm')}")
         from triptych.search.model_steps import LLMReranker
 
         return LLMReranker(llm)

@@ -9,6 +9,7 @@ from typing import Any
 from triptych import search
 from triptych._internal.wording import did_you_mean
 from triptych.contracts import LLM, Embedder, Ranker, Reranker
+from triptych.contracts.models import how_to_set
 from triptych.errors import ValidationError
 from triptych.records.queries import SearchOptions
 from triptych.search.fusion import RANKERS, build_ranker
@@ -176,8 +177,8 @@ def _step(given: Any, known: Mapping[str, str], models: Models, llm: LLM | None,
     if taken.pop("llm", None):
         if llm is None:
             raise ValidationError(
-                f"the step {name!r} needs a language model: name one under llm, here or in the "
-                "settings"
+                f"the step {name!r} needs a language model: name one under llm here, or "
+                f"{how_to_set('llm')}"
             )
         arguments["llm"] = llm
     _check_keys(options, taken, f"the step {name!r}")

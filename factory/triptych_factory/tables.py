@@ -113,8 +113,9 @@ def _driver(
     if not isinstance(url, str):
         raise ValidationError(f"url is {url!r:.60}: give a URL, or a QdrantClient")
     with driver_needed("tables of PostgreSQL need"):
-        from triptych_backends.in_place.postgres import TableRows, TableSource
-    return partial(TableSource, url), partial(TableRows, url)
+        from triptych_backends.in_place.postgres import ForeignDatabase, TableRows, TableSource
+    database = ForeignDatabase(url)
+    return partial(TableSource, database), partial(TableRows, database)
 
 
 def is_qdrant(url: object) -> bool:

@@ -22,13 +22,13 @@ from typing import IO, Any, Final, Literal
 import attrs
 
 from triptych._internal.progress import ProgressCallback
+from triptych.contracts.pages import documents_of
 from triptych.errors import NotFoundError, ValidationError
 from triptych.installation import lacking
 from triptych.records import Failure, NewDocument, PutReport, SourceDocument
 from triptych.records.metadata import DATE, metadata_to_plain
 from triptych.service import Service
 
-_PAGE: Final = 256
 _ROWS_AT_ONCE: Final = 1_024
 
 
@@ -278,11 +278,8 @@ def iter_exported(
         NotFoundError: the dataset does not exist.
         NotAvailableError: ``versions`` is true, but the store keeps no old versions.
     """
-    after = ""
-    while page := service.list_documents(dataset_id, after=after, limit=_PAGE):
-        for info in page:
-            yield from _exported(service, dataset_id, info.name, versions)
-        after = page[-1].name
+    for info in documents_of(service.list_documents, dataset_id):
+        yield from _exported(service, dataset_id, info.name, versions)
 
 
 def _exported(

@@ -17,8 +17,8 @@ import attrs
 from triptych import deadlines
 from triptych.contracts import WorkLeases
 from triptych.contracts.change_pages import check_poll
+from triptych.contracts.pages import document_pages
 from triptych.derivation.deriver import Deriver
-from triptych.derivation.living_documents import document_pages
 from triptych.errors import (
     CancelledError,
     ConflictError,

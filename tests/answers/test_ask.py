@@ -223,9 +223,9 @@ def test_the_service_has_a_judge_and_a_model_of_its_own() -> None:
 
 
 def test_without_a_model_the_error_says_how(kb: Service) -> None:
-    with pytest.raises(NotAvailableError, match="open the knowledge base with an llm") as caught:
+    with pytest.raises(NotAvailableError, match=r"set llm \(TRIPTYCH_LLM\)") as caught:
         kb.ask(QUESTION, dataset_id="d")
-    assert "TRIPTYCH_LLM" in caught.value.hint
+    assert "triptych context" in caught.value.hint
 
 
 @pytest.mark.parametrize(

@@ -151,9 +151,7 @@ def test_ceiling_that_is_too_small_for_any_layer_says_what_would_do(shell: Shell
         0,
     )
     least = str(built.json["report"]["least"])
-    assert (
-        f"--max-tokens is too small for any layer: the minimum is {least}" in built.err
-    )
+    assert f"--max-tokens is too small for any layer: the minimum is {least}" in built.err
     assert shell("layers", "build", "--max-tokens", least, "--json").json["report"]["made"] == 1
 
 

@@ -65,7 +65,7 @@ def test_context_by_a_pipeline(shell: Shell) -> None:
 def test_a_dataset_that_is_not_the_pipelines_is_refused(shell: Shell) -> None:
     ran = shell("search", "retries", "--pipeline", "guide", "--dataset", "notes")
     assert ran.code == 2
-    assert "looks into guide" in ran.err
+    assert "searches guide" in ran.err
 
 
 def test_an_unknown_pipeline_is_named(shell: Shell) -> None:

@@ -194,7 +194,7 @@ def test_a_reranker_orders_the_hits_or_the_search_fails(
         ran = shell("search", "retries", "--reranker", name)
         assert (ran.code, ran.out) == (6, b"")
         assert "text-embeddings-inference" in ran.err
-    for named, said in (("onnx:none", "there is no folder"), ("llm", "set llm too")):
+    for named, said in (("onnx:none", "there is no folder"), ("llm", "set llm (TRIPTYCH_LLM)")):
         ran = shell("search", "retries", "--reranker", named)
         assert ran.code == 2
         assert said in ran.err

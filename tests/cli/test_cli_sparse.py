@@ -59,7 +59,7 @@ def test_a_rebuild_adds_them_to_a_store_that_had_none(
         shell("put", "docs")
         ran = shell("search", "c", "--mode", "sparse")
         assert ran.code == 2
-        assert "the setting sparse_encoder" in ran.err
+        assert "set sparse_encoder (TRIPTYCH_SPARSE_ENCODER)" in ran.err
         assert "splade/letters@" not in shell("status").text
     assert shell("search", "c", "--mode", "sparse").code != 0
     assert shell("rebuild", "--json").json["encoded"] == 2

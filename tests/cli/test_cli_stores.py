@@ -63,7 +63,7 @@ def test_backup_is_restored(shell: Shell) -> None:
 
 def test_what_is_no_backup_is_an_error(shell: Shell) -> None:
     ran = shell("restore", "tea.md", "other.db")
-    assert (ran.code, "say which version" in ran.err) == (2, True)
+    assert (ran.code, "name the version" in ran.err) == (2, True)
     assert shell("copy", "docs/tea.md", "other.db").code != 0
     (shell.directory / "bad.zip").write_bytes(b"PK\x03\x04 and no more")
     ran = shell("copy", "bad.zip", "other.db")

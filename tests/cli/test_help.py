@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from typer.testing import CliRunner
@@ -135,8 +136,8 @@ def test_every_exit_code_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_choices_are_those_of_the_library() -> None:
-    assert [str(each) for each in ModeChoice] == [*map(str, Mode), "sparse"]
-    assert sorted(map(str, LayerChoice)) == sorted(map(str, Layer))
+    assert get_args(ModeChoice) == (*map(str, Mode), "sparse")
+    assert sorted(get_args(LayerChoice)) == sorted(map(str, Layer))
 
 
 def test_the_reference_pages_have_the_same_exit_codes_and_settings() -> None:

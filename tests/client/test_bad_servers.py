@@ -162,7 +162,7 @@ def test_who_asks_too_often_waits_if_it_is_not_long() -> None:
 
 def test_a_write_that_is_still_under_way_is_waited_for() -> None:
     # The first try broke off, and the server goes on with it.
-    under_way = problem("IDEMPOTENCY_IN_PROGRESS", "a request of this Idempotency-Key is under way")
+    under_way = problem("IDEMPOTENCY_IN_PROGRESS", "a request with this key is still running")
     waits = http("409 Conflict", under_way, Retry_After="0")
     with (
         server(*[waits] * 4, http("200 OK", b"true")) as (url, asked),

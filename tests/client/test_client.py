@@ -194,7 +194,7 @@ def test_deadlines_and_closing(local: Service) -> None:
         kb = connect(url)
         with triptych.deadline(0), pytest.raises(CancelledError):
             kb.search("x", dataset_id="d")
-        with pytest.raises(Exception, match="reading only"):
+        with pytest.raises(Exception, match="read-only"):
             kb.put_document("d", "x", "y")
         kb.close()
         kb.close()

@@ -207,7 +207,7 @@ def test_some_datasets_are_copied_without_the_settings(stores: dict[str, Store])
 
 def test_what_cannot_be_copied_is_named(stores: dict[str, Store]) -> None:
     source = stores["memory"]
-    with pytest.raises(ValidationError, match="one store"):
+    with pytest.raises(ValidationError, match="the same store"):
         copy_store(source, source)
     with pytest.raises(NotAvailableError, match="BareStore"):
         copy_store(source, BareStore(stores["sqlite"]))
@@ -223,9 +223,9 @@ def test_one_store_by_two_paths_is_named(kind: str, tmp_path: Path) -> None:
             held.callback(other.close)
             put(one, "d", "a", f"text {replace}")
             before = contents(one), settings_of(one).list_settings()
-            with pytest.raises(ValidationError, match="one store"):
+            with pytest.raises(ValidationError, match="the same store"):
                 copy_store(one, other, replace=replace)
-            with pytest.raises(ValidationError, match="one store"):
+            with pytest.raises(ValidationError, match="the same store"):
                 next(follow_store(one, other, replace=replace))
             assert (contents(one), settings_of(one).list_settings()) == before
 

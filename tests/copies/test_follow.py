@@ -97,7 +97,7 @@ def test_following_ends_with_its_deadline() -> None:
 
 
 def test_what_cannot_be_followed_is_named() -> None:
-    with pytest.raises(NotAvailableError, match="no log"):
+    with pytest.raises(NotAvailableError, match="no change log"):
         next(follow_store(BareStore(MemoryStore()), MemoryStore()))
     with pytest.raises(ValidationError, match="poll"):
         next(follow_store(MemoryStore(), MemoryStore(), poll=0))

@@ -151,7 +151,7 @@ def test_a_missing_part_is_named(tmp_path: Path) -> None:
 
 def test_query_ids_are_unique() -> None:
     twice = JudgedQuery(query_id="q", text="a")
-    with pytest.raises(ValidationError, match="comes twice"):
+    with pytest.raises(ValidationError, match="occurs twice"):
         Collection(name="c", queries=(twice, twice))
 
 

@@ -95,7 +95,7 @@ def test_a_pipeline_of_the_program_takes_the_place_of_the_files(folder: Path) ->
         ('rewriters = [{ name = "fragments", most = 3 }]', "the unknown key 'most'"),
         ('rewriters = [{ name = "fragments", maximum = 0 }]', "the step 'fragments': maximum"),
         ('postprocessors = ["rerank"]', "needs a model, such as"),
-        ('postprocessors = [{ name = "rerank", model = "none" }]', "which is none"),
+        ('postprocessors = [{ name = "rerank", model = "none" }]', "which is unknown"),
         ('postprocessors = [{ name = "rerank", model = "acme:x" }]', "no reranker is called"),
         ('postprocessors = [{ name = "mmr", lambda = 7 }]', "the step 'mmr'"),
         ('postprocessors = [{ name = "mmr", lambda = "x" }]', "the step 'mmr'"),

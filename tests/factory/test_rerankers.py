@@ -68,7 +68,7 @@ def test_what_is_missing_is_named_when_the_store_is_opened(tmp_path: Path) -> No
         ("best:m", "no reranker is called 'best:m'"),
         ("tei:nowhere", "base_url"),
         ("llamacpp:", "names no model"),
-        ("llm", "set llm too"),
+        ("llm", r"set llm \(TRIPTYCH_LLM\)"),
     ):
         with pytest.raises(ValidationError, match=said):
             triptych.open(tmp_path / "kb.db", reranker=name)

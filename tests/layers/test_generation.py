@@ -207,7 +207,7 @@ def test_an_answer_that_is_no_answer_costs_no_layer_that_was_made(answer: Any) -
     assert raised.value.partial == DocumentContext(abstract="Fine.")
 
 
-@pytest.mark.parametrize("llm", [None, object(), ScriptedLLM])
+@pytest.mark.parametrize("llm", [object(), ScriptedLLM])
 def test_what_is_no_model_is_refused_by_name(llm: Any) -> None:
     with pytest.raises(ValidationError, match="not a language model"):
         generate_document_context(llm, TEA)

@@ -9,13 +9,13 @@ from hypothesis import example, given, settings, strategies as st
 
 import triptych
 from triptych._internal.digests import digest
+from triptych.contracts.pages import pages_of
 from triptych.derivation.folder_tree import (
     FolderWalk,
     children,
     children_of,
     folder_inputs,
     is_folder,
-    pages_of,
 )
 from triptych.layers import LayerBuilder
 from triptych.layers.builder.generators import lines_in_parts, text_in_parts
@@ -90,6 +90,15 @@ class Model:
 @settings(max_examples=60, deadline=None)
 @given(steps=edits)
 @example(steps=[("put", "a", "x\n1"), ("apply", "", ""), ("delete", "a", ""), ("put", "a", "x\n1")])
+# The folder a/b/ has an abstract, and nothing that is in it.
+@example(
+    steps=[
+        ("put", "a/b/c", "x\n1"),
+        ("apply", "", ""),
+        ("delete", "a/b/c", ""),
+        ("put", "a/b/c", "y\n1"),
+    ]
+)
 def test_plans_and_their_costs_are_those_of_a_model(steps: list[tuple[str, str, str]]) -> None:
     llm, model = FakeLLM(abstract_of), Model()
     with triptych.open("memory://", embedder=None) as kb:
@@ -121,6 +130,19 @@ def test_plans_and_their_costs_are_those_of_a_model(steps: list[tuple[str, str, 
                 assert not builder.plan("d")
                 assert {layer.doc_name for layer in kb.layers("d")} == set(model.said)
                 assert all(layer.stale is None for layer in kb.layers("d"))
+
+
+def test_plan_counts_the_folders_of_a_document_that_was_blank() -> None:
+    llm = FakeLLM(abstract_of)
+    with triptych.open("memory://", embedder=None) as kb:
+        kb.put_document("d", "a/b/c", "")
+        builder = LayerBuilder(kb, llm)
+        builder.apply(builder.plan("d"))
+        assert llm.requests == []
+        kb.put_document("d", "a/b/c", "x")
+        plan = builder.plan("d")
+        assert (plan.cost.calls, plan.conditional_cost.calls) == (2, 6)
+        assert builder.apply(plan).calls == len(llm.requests) == 8
 
 
 @pytest.mark.parametrize("page", [1, 2, 64])

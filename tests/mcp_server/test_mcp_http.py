@@ -137,6 +137,7 @@ def test_an_answer_is_text_and_structure_of_the_same(client: Connected) -> None:
     [
         ("knowledge_search", {"query": "kettle", "limit": 3}, '"limit"'),
         ("knowledge_search", {}, "'query' is missing"),
+        ("knowledge_search", {"query": "kettle", "mode": "vector"}, "set embedder (TRIPTYCH_EM"),
         ("knowledge_get", {"name": "none.md"}, "none.md"),
         ("knowledge_search", {"query": "fail"}, "an unforeseen failure"),
         ("knowledge_search", {"query": "damaged"}, "the store failed"),
@@ -186,7 +187,7 @@ def test_a_resource_and_a_warning_do_not_show_the_inside(
 def test_a_tool_that_is_not_there_is_an_error_of_the_protocol(client: Connected) -> None:
     with pytest.raises(mcp.MCPError, match="there is no tool 'knowledge_drop'"):
         client.call_tool("knowledge_drop", {})
-    with pytest.raises(mcp.MCPError, match="but one page"):
+    with pytest.raises(mcp.MCPError, match="only one page"):
         client.list_tools(cursor="x")
 
 

@@ -76,7 +76,7 @@ def test_values_become_plain_ones() -> None:
         ({"$date": "soon"}, "ISO 8601"),
         ({"$date": 5}, "ISO 8601"),
         ({1, 2}, "not set"),
-        ([0] * 10_001, "10,000 are the most"),
+        ([0] * 10_001, "the maximum is 10,000"),
     ],
 )
 def test_what_is_no_value_is_refused_by_its_key(value: object, message: str) -> None:

@@ -131,7 +131,7 @@ def test_layers_are_boosted_and_whole_documents_refuse_it(kb: Service) -> None:
     assert [each.score for each in raised] == [
         pytest.approx(1.1 * each.score, abs=1e-6) for each in plain
     ]
-    with pytest.raises(ValidationError, match="opening"):
+    with pytest.raises(ValidationError, match="beginning"):
         kb.search_documents("kettle", dataset_id="d", keyword_boost=0.1)
     assert kb.search_documents("kettle", dataset_id="d").hits
 

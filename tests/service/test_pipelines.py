@@ -72,7 +72,7 @@ def test_a_pipeline_looks_into_its_datasets(kb: Service) -> None:
 def test_a_dataset_of_others_is_refused(kb: Service) -> None:
     view = kb.pipeline("help")
     for places in ({"dataset_id": "news"}, {"dataset_ids": ["faq", "news"]}):
-        with pytest.raises(ValidationError, match=r"looks into faq, manual, .*'news'"):
+        with pytest.raises(ValidationError, match=r"searches faq, manual, .*'news'"):
             view.search("house", **places)  # type: ignore[arg-type]  # a mapping of either key
     with pytest.raises(ValidationError, match="scope"):
         view.search(Query(text="house", dataset_id="faq", scope="all"))

@@ -135,7 +135,7 @@ def test_the_commands_name_them_and_have_an_option(shell: Shell, command: str) -
     ran = shell(command, "docs")
     assert (
         "skipped 2 folders: env/ (a virtual environment), node_modules/ (installed packages); "
-        "--all-folders takes them" in ran.err
+        "--all-folders includes them" in ran.err
     )
     assert [row[0] for row in shell("list").rows] == ["own.md"]
     skipped = shell(command, "docs", "--json").json["skipped"]

@@ -85,7 +85,7 @@ def test_folders_that_overlap_are_refused_in_one_dataset(
     remembered = roots_of(kb, tmp_path)
     remembered.add([SyncRoot(path=tmp_path / "notes")])
     overlapping = SyncRoot(path=tmp_path / other, prefix="x/")
-    with pytest.raises(ValidationError, match=r"overlaps.*a second time"):
+    with pytest.raises(ValidationError, match=r"overlaps.*twice"):
         remembered.add([SyncRoot(path=tmp_path.parent / "free"), overlapping])
     with pytest.raises(ValidationError, match="overlaps"):
         remembered.resolve([overlapping])

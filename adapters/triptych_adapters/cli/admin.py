@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import attrs
 
@@ -40,15 +39,10 @@ def create(
     )
 
 
-class What(StrEnum):
-    """What can be fetched."""
-
-    TOKENS = "tokens"
-
-
 @command("triptych admin fetch tokens")
 def fetch(
-    session: Session, what: Annotated[What, argument("", "tokens: tiktoken's vocabulary.")]
+    session: Session,
+    what: Annotated[Literal["tokens"], argument("", "tokens: tiktoken's vocabulary.")],
 ) -> None:
     """Download data for later use offline.
 
@@ -58,7 +52,7 @@ def fetch(
     from triptych.text.tokens import fetch_vocabulary
 
     path = str(fetch_vocabulary())
-    session.output.show({"fetched": str(what), "path": path}, lines=[f"{what}: {path}"])
+    session.output.show({"fetched": what, "path": path}, lines=[f"{what}: {path}"])
 
 
 @command(

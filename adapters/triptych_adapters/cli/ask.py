@@ -22,7 +22,6 @@ from triptych_adapters.cli.options import (
     AnswerModel,
     Dataset,
     FreshOnly,
-    ModeChoice,
     ModeOption,
     PipelineOption,
     PriceInput,
@@ -112,7 +111,7 @@ def ask(
             settings=settings,
             dataset=dataset or "",
             tells=True,
-            preload=mode != ModeChoice.BM25,
+            preload=mode != "bm25",
             pipeline=pipeline,
         ) as service,
     ):

@@ -16,8 +16,16 @@ import re
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import attrs
 import typer
@@ -123,10 +131,8 @@ class _PlainConverter:
             return value if type(value) is str else _OTHER
         if kind is int:
             return self._whole(value)
-        if isinstance(kind, type) and issubclass(kind, Enum):
-            if isinstance(value, kind):
-                return value
-            return next((each for each in kind if each.value == value), _OTHER)
+        if get_origin(kind) is Literal and value in get_args(kind):
+            return value
         return _OTHER
 
     def _whole(self, value: Any) -> Any:

@@ -8,8 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from enum import StrEnum
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, Literal, NoReturn, get_args
 
 from triptych._internal.wording import counted
 from triptych.errors import TriptychError, ValidationError
@@ -33,14 +32,6 @@ from triptych_adapters.cli.output import visible
 from triptych_adapters.cli.session import Exit, Session
 
 _BUDGET = 2000
-
-
-class FormatChoice(StrEnum):
-    """How a context is written."""
-
-    TEXT = "text"
-    MARKDOWN = "markdown"
-    XML = "xml"
 
 
 @command(
@@ -69,15 +60,16 @@ def context(
         ),
     ] = None,
     format: Annotated[
-        FormatChoice, option("--format -f", "The format of the pieces.")
-    ] = FormatChoice.TEXT,
+        Literal["text", "markdown", "xml"], option("--format -f", "The format of the pieces.")
+    ] = "text",
     dataset: Dataset = None,
     mode: ModeOption = None,
     layer: Annotated[
-        list[LayerChoice] | None,
+        list[str] | None,
         option(
-            "--layer -l",
+            "--layer -l <list[L0|L1|L2]>",
             "Only these layers: L0 abstracts, L1 overviews, L2 passages. By default all.",
+            autocompletion=lambda: get_args(LayerChoice),
         ),
     ] = None,
     where: Where = None,
@@ -121,7 +113,7 @@ def context(
                 "--layer": layer,
                 "--pipeline": pipeline,
                 "--json": session.output.as_json,
-                "--format": format is not FormatChoice.TEXT,
+                "--format": format != "text",
                 "--prefix-tokens": prefix_tokens,
             },
             where=where or [],
@@ -129,7 +121,7 @@ def context(
             dataset_id=dataset,
             token_budget=_BUDGET if budget is None else budget,
             max_pieces=6 if top_k is None else top_k,
-            mode=None if mode is None else str(mode),
+            mode=mode,
             fresh_only=fresh_only,
         )
 
@@ -137,12 +129,12 @@ def context(
         given = query_fields(
             dataset=dataset, mode=None, where=where, fresh_only=fresh_only, as_of=as_of
         )
-        _show_prefix(session, prefix_tokens, format=str(format), fence=fence, **given)
+        _show_prefix(session, prefix_tokens, format=format, fence=fence, **given)
         return None
 
     written: dict[str, Any] = {
-        "format": str(format),
-        "layers": [str(each) for each in layer or LayerChoice],
+        "format": format,
+        "layers": layer or get_args(LayerChoice),
         "max_pieces": top_k,
         "fence": fence,
         "prefix_tokens": prefix_tokens,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from triptych._internal.close_on_exit import close_model
-from triptych.errors import NotAvailableError, ValidationError
+from triptych.errors import ValidationError
 from triptych_adapters.cli.command import argument, command, option
 from triptych_adapters.cli.evaluation import (
     Dataset,
@@ -164,6 +164,7 @@ def questions(
     not in the document word for word are dropped and counted. Check each question, correct it, and
     remove "reviewed: false"; until then the eval commands warn.
     """
+    from triptych.contracts.models import check_llm
     from triptych.evaluation.golden import golden_yaml
     from triptych.evaluation.questions import propose_questions
 
@@ -171,21 +172,17 @@ def questions(
     if written.exists() and not force:
         raise ValidationError(f"{str(written)!r} is there already: --force writes over it")
     with session.service(settings=session.settings(llm=llm), dataset=dataset) as service:
-        if service.llm is None:
-            raise NotAvailableError(
-                "there is no language model: give --llm PROVIDER:MODEL, or set llm"
-            )
+        model = check_llm(service.llm)
         total = count + unanswerable
         with session.output.progress("questions", total=total) as progress:
             found = propose_questions(
                 service,
                 dataset,
-                service.llm,
+                model,
                 count=count,
                 unanswerable=unanswerable,
                 progress=progress,
             )
-        model = service.llm.signature
     session.output.warn(*found.failures[:3])
     if len(found.failures) > 3:
         session.output.warn(f"{len(found.failures) - 3} more calls brought nothing")
@@ -196,7 +193,8 @@ def questions(
                 found.queries,
                 name=dataset,
                 comments=[
-                    f"Proposed by {model} from the dataset {dataset}. Look at each question, and",
+                    f"Proposed by {model.signature} from the dataset {dataset}. Look at each "
+                    "question, and",
                     "correct it. For answerable: false, check that no document answers it. Then",
                     "remove 'reviewed: false'.",
                 ],

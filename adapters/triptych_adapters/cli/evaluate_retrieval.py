@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from triptych.errors import ValidationError
 from triptych_adapters.cli.command import argument, command, option
@@ -35,20 +34,6 @@ if TYPE_CHECKING:
     from triptych.service import Service
 
 _FAILURES_SHOWN = 5
-
-
-class GranularityChoice(StrEnum):
-    """What is ranked; the domain's own enum would bring NumPy into every ``--help``."""
-
-    DOCUMENT = "document"
-    CHUNK = "chunk"
-
-
-class SpaceChoice(StrEnum):
-    """Whose vectors are searched."""
-
-    SERVING = "serving"
-    NEXT = "next"
 
 
 @command(
@@ -87,16 +72,16 @@ def retrieval(
         ),
     ] = None,
     granularity: Annotated[
-        GranularityChoice, option("--granularity", "The unit to rank and judge.")
-    ] = GranularityChoice.DOCUMENT,
+        Literal["document", "chunk"], option("--granularity", "The unit to rank and judge.")
+    ] = "document",
     space: Annotated[
-        SpaceChoice,
+        Literal["serving", "next"],
         option(
             "--space",
             "The vectors to use: the current ones, or those made by `triptych admin spaces fill`. "
             "The latter are searched in memory; no document is embedded.",
         ),
-    ] = SpaceChoice.SERVING,
+    ] = "serving",
     cutoffs: Annotated[
         str, option("--k DEPTHS", "Depths of the metrics; the largest is the number of hits.")
     ] = "1,5,10,100",
@@ -122,12 +107,12 @@ def retrieval(
 
     if (beir is None) is (golden is None):
         raise ValidationError("give GOLDEN or --beir: one of the two")
-    is_next = space is SpaceChoice.NEXT
+    is_next = space == "next"
     if is_next and beir is not None:
         raise ValidationError("--space next is of a dataset of the store: give GOLDEN")
     depths, tokens = numbers(cutoffs, "--k"), numbers(budgets, "--budgets")
     known = metric_names(depths)
-    if granularity is GranularityChoice.CHUNK:
+    if granularity == "chunk":
         known += [f"evidence@{each}" for each in tokens]
     wanted = chosen_metrics(metrics, known)
     if beir is not None:
@@ -150,7 +135,7 @@ def retrieval(
                 collection,
                 dataset_id=target,
                 modes=named,
-                granularity=str(granularity),
+                granularity=granularity,
                 least_grade=least_grade,
                 progress=progress,
                 cutoffs=depths,

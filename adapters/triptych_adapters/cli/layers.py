@@ -25,7 +25,7 @@ from triptych_adapters.cli.session import Exit, Session, exit_for
 
 if TYPE_CHECKING:
     from triptych.layers import Cost, LayerBuilder, LayerPlan
-    from triptych.records import ModelUsage, Prices
+    from triptych.records import Prices
     from triptych.service import Service
     from triptych_adapters.wire.build_layers import LayerBuild
 
@@ -66,18 +66,18 @@ def show(
     """Show the abstract and the overview of a document, a folder or a whole dataset."""
     if (name is None) is not dataset_layer:
         raise ValidationError("give either a document or --dataset-layer")
-    if layer is LayerChoice.DETAIL:
+    if layer == "L2":
         raise ValidationError("L2 is the chunks: find them with `triptych search`")
-    wanted = (LayerChoice.ABSTRACT, LayerChoice.OVERVIEW) if layer is None else (layer,)
+    wanted = ("L0", "L1") if layer is None else (layer,)
     with session.service() as service:
         if name is not None and not name.endswith("/"):
             named = find_document(service, name, dataset)
             dataset, name = named.dataset_id, named.name
         dataset = dataset or "default"
         if name is None:
-            found = [service.dataset_layer(dataset, str(each)) for each in wanted]
+            found = [service.dataset_layer(dataset, each) for each in wanted]
         else:
-            found = [service.layer(dataset, name, str(each)) for each in wanted]
+            found = [service.layer(dataset, name, each) for each in wanted]
     layers = [each for each in found if each is not None]
     if not layers:
         whose = f"dataset {dataset!r}" if name is None else f"{name!r}"
@@ -268,19 +268,11 @@ def ledger(
         if quarantined
         else (
             ("model", "calls", "failures", "tokens in", "tokens out", "cost"),
-            map(_usage_row, usage),
+            (
+                (e.model, e.calls, e.failures, e.input_tokens, e.output_tokens, round(e.cost, 4))
+                for e in usage
+            ),
         ),
-    )
-
-
-def _usage_row(usage: ModelUsage) -> tuple[object, ...]:
-    return (
-        usage.model,
-        usage.calls,
-        usage.failures,
-        usage.input_tokens,
-        usage.output_tokens,
-        round(usage.cost, 4),
     )
 
 

@@ -10,7 +10,6 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from triptych.errors import TriptychError, ValidationError
@@ -159,23 +158,10 @@ def numbers(text: str, option: str) -> list[int]:
         ) from None
 
 
-class ModeChoice(StrEnum):
-    """The lanes to run; the domain's own enum would bring NumPy into every ``--help``."""
-
-    BM25 = "bm25"
-    VECTOR = "vector"
-    HYBRID = "hybrid"
-    SPARSE = "sparse"
-
-
-class LayerChoice(StrEnum):
-    """What to find; apart from the domain's enum for the same reason."""
-
-    ABSTRACT = "L0"
-    OVERVIEW = "L1"
-    DETAIL = "L2"
-
-
+ModeChoice = Literal["bm25", "vector", "hybrid", "sparse"]
+"""The lanes to run; the domain's own enum would bring NumPy into every ``--help``."""
+LayerChoice = Literal["L0", "L1", "L2"]
+"""What to find; apart from the domain's enum for the same reason."""
 QueryArgument = Annotated[list[str], argument("QUERY", "A question, or some words.")]
 OptionalQuery = Annotated[
     list[str] | None,
@@ -243,7 +229,7 @@ def query_fields(
     """The fields of `Query` that these options give; ``others`` are some, None where not given."""
     fields = {name: value for name, value in others.items() if value is not None}
     if mode is not None:
-        fields["mode"] = str(mode)
+        fields["mode"] = mode
     if fresh_only:
         fields["fresh_only"] = True
     if dataset is not None:

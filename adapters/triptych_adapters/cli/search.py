@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import attrs
 
@@ -17,7 +16,6 @@ from triptych_adapters.cli.options import (
     Dataset,
     FreshOnly,
     LayerChoice,
-    ModeChoice,
     ModeOption,
     OptionalQuery,
     PipelineOption,
@@ -130,14 +128,6 @@ def _datasets(service: Service, query: Query) -> list[str]:
     return named or list(service.list_datasets())
 
 
-class RankerChoice(StrEnum):
-    """The rankers that ship."""
-
-    Z_SCORE = "z-score"
-    RRF = "rrf"
-    MIN_MAX = "min-max"
-
-
 @command(
     "triptych search how do I start",
     "triptych search '\"failed request\" -draft in:guide/'",
@@ -191,7 +181,7 @@ def search(
         option("--no-syntax", 'Do not read "a phrase", -word, word* and field:value in the query.'),
     ] = False,
     ranker: Annotated[
-        RankerChoice | None,
+        Literal["z-score", "rrf", "min-max"] | None,
         option("--ranker", "How to fuse the lanes. By default the setting ranker, else z-score."),
     ] = None,
     reranker: Annotated[
@@ -215,14 +205,14 @@ def search(
             "--why explains one document's rank among passages or layers: leave out --documents, "
             "--explain, --files and --open"
         )
-    settings = session.settings(ranker=None if ranker is None else str(ranker), reranker=reranker)
+    settings = session.settings(ranker=ranker, reranker=reranker)
     if pipeline is None:
         settings = settings.without_llm()
     with session.service(
         settings=settings,
         dataset=dataset or "",
         tells=True,
-        preload=mode != ModeChoice.BM25,
+        preload=mode != "bm25",
         pipeline=pipeline,
     ) as service:
         given = query_fields(
@@ -231,7 +221,7 @@ def search(
             where=where,
             fresh_only=fresh_only,
             as_of=as_of,
-            layer=None if layer is None else str(layer),
+            layer=layer,
             top_k=top_k,
             threshold=threshold,
             syntax=not no_syntax,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import attrs
 
@@ -112,14 +111,7 @@ def serve(
     run(options, started)
 
 
-class AgentChoice(StrEnum):
-    """The coding agents whose configuration is known."""
-
-    CLAUDE = "claude"
-    CURSOR = "cursor"
-    GEMINI = "gemini"
-    VSCODE = "vscode"
-    CODEX = "codex"
+_Agent = Literal["claude", "cursor", "gemini", "vscode", "codex"]
 
 
 @command(
@@ -167,9 +159,7 @@ def mcp(
     print_config: Annotated[
         bool, option("--print-config", "Print the configuration for a coding agent.")
     ] = False,
-    agent: Annotated[
-        AgentChoice, option("--agent", "The agent for --print-config.")
-    ] = AgentChoice.CLAUDE,
+    agent: Annotated[_Agent, option("--agent", "The agent for --print-config.")] = "claude",
 ) -> None:
     """Serve the knowledge base to agents over the Model Context Protocol.
 
@@ -248,7 +238,7 @@ def _print_config(
     session: Session,
     settings: Settings,
     dataset: str | None,
-    agent: AgentChoice,
+    agent: _Agent,
     *,
     write: bool,
     http: bool,

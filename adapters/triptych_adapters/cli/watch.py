@@ -7,6 +7,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
+import attrs
+
 from triptych.errors import CancelledError, DeletionHeldError, NotAvailableError
 from triptych_adapters.cli.command import argument, command, option
 from triptych_adapters.cli.folders import Folders, tell_generated, tell_notes
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
     from triptych.events import RebuildRecord
     from triptych.parsing.files import Skipped
     from triptych.sync import DirectorySync, RowReport
-    from triptych_adapters.cli.output import Output
 
 _GRACE = 0.8
 """Seconds from a signal to the end. A call of a model cannot be interrupted, and need not be
@@ -86,21 +87,16 @@ def _notifier(directory: DirectorySync, poll: float | None) -> EventNotifier:
     return WatchfilesNotifier(directory)
 
 
+@attrs.define(eq=False)
 class _Log:
     """Prints each rebuild that did something, or failed."""
 
-    def __init__(
-        self,
-        output: Output,
-        directory: DirectorySync,
-        note_synced: Callable[[], None],
-    ) -> None:
-        self._output = output
-        self._note_synced = note_synced
-        self._directory = directory
-        self._left_out: tuple[Skipped, ...] = ()
-        self._told: tuple[str, ...] = ()
-        self._first = True
+    _output: Output
+    _directory: DirectorySync
+    _note_synced: Callable[[], None]
+    _left_out: tuple[Skipped, ...] = ()
+    _told: tuple[str, ...] = ()
+    _first: bool = True
 
     def __call__(self, record: RebuildRecord) -> None:
         problems = self._problems(record)
@@ -253,7 +249,8 @@ def follow(
     than half of the documents, none is deleted. An interrupted run continues. Nothing is written to
     the database: a role with SELECT, or a read-only key, is enough.
     """
-    import triptych
+    from triptych import deadlines
+    from triptych._internal.retries import wait
     from triptych.service import Service
     from triptych.sync import follow_rows
     from triptych_factory.tables import open_rows
@@ -271,7 +268,7 @@ def follow(
         until_stopped(session.output, _ROW_GRACE) as on_stop,
         open_rows(url, described, overlap=overlap) as source,
         session.service(create=True, preload=True) as service,
-        triptych.deadline() as scope,
+        deadlines.deadline() as scope,
     ):
         if not isinstance(service, Service):
             raise NotAvailableError(
@@ -293,19 +290,10 @@ def follow(
                 if every is None:
                     return _ended(report)
                 full = False
-                _pause(every)
+                wait(every, lambda: deadlines.check("following rows"))
         except CancelledError:
             session.output.note("stopped")
             return Exit.OK
-
-
-def _pause(seconds: float) -> None:
-    from triptych import deadlines
-
-    ends = time.monotonic() + seconds
-    while (left := ends - time.monotonic()) > 0:
-        deadlines.check("following rows")
-        time.sleep(min(left, 0.2))
 
 
 def _show(output: Output, dataset: str, report: RowReport) -> None:

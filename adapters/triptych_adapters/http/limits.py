@@ -10,14 +10,10 @@ import attrs
 
 from triptych._internal.numbers import number
 from triptych.errors import ValidationError
-from triptych.records import check_whole
-
-
-def _whole(instance: Limits, field: Any, value: Any) -> None:
-    check_whole(value, field.name, least=1)
-
+from triptych.records.values import whole
 
 _POSITIVE: Final = number(above=True)
+_WHOLE: Final = whole(least=1)
 
 
 @attrs.frozen(kw_only=True)
@@ -49,21 +45,21 @@ class Limits:
         idempotency_hours: how long.
     """
 
-    body: int = attrs.field(default=1 << 20, validator=_whole)
+    body: int = attrs.field(default=1 << 20, validator=_WHOLE)
     body_seconds: float = attrs.field(default=20.0, validator=_POSITIVE)
-    header_bytes: int = attrs.field(default=16 << 10, validator=_whole)
+    header_bytes: int = attrs.field(default=16 << 10, validator=_WHOLE)
     header_seconds: float = attrs.field(default=10.0, validator=_POSITIVE)
-    connections: int = attrs.field(default=2000, validator=_whole)
+    connections: int = attrs.field(default=2000, validator=_WHOLE)
     read_seconds: float = attrs.field(default=20.0, validator=_POSITIVE)
-    depth: int = attrs.field(default=64, validator=_whole)
+    depth: int = attrs.field(default=64, validator=_WHOLE)
     seconds: float = attrs.field(default=120.0, validator=_POSITIVE)
-    threads: int = attrs.field(default=4, validator=_whole)
-    waiting: int = attrs.field(default=1000, validator=_whole)
-    sessions: int = attrs.field(default=1000, validator=_whole)
+    threads: int = attrs.field(default=4, validator=_WHOLE)
+    waiting: int = attrs.field(default=1000, validator=_WHOLE)
+    sessions: int = attrs.field(default=1000, validator=_WHOLE)
     share: float = attrs.field(default=0.5, validator=number(above=True, most=1))
-    listed: int = attrs.field(default=1000, validator=_whole)
-    queries: int = attrs.field(default=1000, validator=_whole)
-    idempotency_keys: int = attrs.field(default=1000, validator=_whole)
+    listed: int = attrs.field(default=1000, validator=_WHOLE)
+    queries: int = attrs.field(default=1000, validator=_WHOLE)
+    idempotency_keys: int = attrs.field(default=1000, validator=_WHOLE)
     idempotency_hours: float = attrs.field(default=24.0, validator=_POSITIVE)
 
     def share_of(self, most: int) -> int:

@@ -92,10 +92,10 @@ class Sender:
         self._look = functools.partial(check, functools.partial(_look_again, asks, header))
         return service
 
-    def turn(self, *, long: bool = False) -> asyncio.Semaphore | None:
+    def turn(self, *, long: bool = False) -> asyncio.Semaphore | nullcontext[None]:
         """What a call of the sender waits for, so that it leaves threads to others."""
         share = self._shares.get(self.id)
-        return None if share is None else share.turns[long]
+        return nullcontext() if share is None else share.turns[long]
 
     async def answered(self, answering: Awaitable[None]) -> None:
         """Await the answer to the request; every five seconds the key is looked at again.
@@ -220,9 +220,9 @@ class Calls:
         with deadline(_wanted_seconds(request, self._limits)) as scope:
             if streams:  # it has its turn until its end
                 async with (
-                    turn or nullcontext(),
+                    turn,
                     self._streams,
-                    Caller(self._streamed, request, scope, None) as caller,
+                    Caller(self._streamed, request, scope, nullcontext()) as caller,
                 ):
                     yield caller
                 return
@@ -236,23 +236,17 @@ class Calls:
             threads.close()
 
 
+@attrs.define(eq=False, slots=False)
 class Caller:
     """The calls of one request, one after another; ``turn`` is what each of them waits for."""
 
-    def __init__(
-        self,
-        threads: Threads,
-        request: Request,
-        scope: CancelScope,
-        turn: asyncio.Semaphore | None,
-    ) -> None:
-        self._threads = threads
-        self._scope = scope
-        self._turn = turn or nullcontext()
-        self._request = request
-        self._is_gone = False
-        self._gone: asyncio.Task[None] | None = None
-        self._later: asyncio.TimerHandle | None = None
+    _threads: Threads
+    _request: Request
+    _scope: CancelScope
+    _turn: asyncio.Semaphore | nullcontext[None]
+    _is_gone: bool = attrs.field(default=False, init=False)
+    _gone: asyncio.Task[None] | None = attrs.field(default=None, init=False)
+    _later: asyncio.TimerHandle | None = attrs.field(default=None, init=False)
 
     async def run(self, function: Callable[[], T]) -> T:
         """Call ``function`` in a thread.

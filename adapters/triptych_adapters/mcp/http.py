@@ -112,16 +112,14 @@ def make_app(
     return CORSMiddleware(app, **cors_options(origins)) if origins else app
 
 
+@attrs.frozen
 class _Keys:
     """ASGI middleware that authenticates a request before its body is read."""
 
-    def __init__(
-        self, app: _Sessions, authenticate: Authenticator, calls: Calls, seconds: float
-    ) -> None:
-        self._app = app
-        self._authenticate = authenticate
-        self._calls = calls
-        self._seconds = seconds
+    _app: _Sessions
+    _authenticate: Authenticator
+    _calls: Calls
+    _seconds: float
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

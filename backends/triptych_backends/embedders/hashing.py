@@ -43,17 +43,12 @@ class HashEmbedder:
     def __init__(self, dimension: int = 256) -> None:
         if dimension < 2:
             raise ValidationError(f"dimension is a number from 2 up, not {dimension}")
-        self._dimension = dimension
+        self.dimension: int = dimension
 
     @property
     def signature(self) -> str:
         """The embedding space, marked as not semantic."""
-        return f"hash-bag-of-words/not-semantic/v1/{self._dimension}"
-
-    @property
-    def dimension(self) -> int:
-        """The dimension of the vectors."""
-        return self._dimension
+        return f"hash-bag-of-words/not-semantic/v1/{self.dimension}"
 
     def embed(self, texts: Sequence[str], *, kind: EmbedKind) -> NDArray[np.float32]:
         """Return float32 vectors of shape (len(texts), dimension), of unit length; ``kind`` is
@@ -63,7 +58,7 @@ class HashEmbedder:
             ValidationError: an argument is invalid for `Embedder.embed`.
         """
         checked = checked_texts(texts, kind)
-        rows = np.empty((len(checked), self._dimension), dtype=np.float32)
+        rows = np.empty((len(checked), self.dimension), dtype=np.float32)
         for start in range(0, len(checked), _ROWS_AT_ONCE):
             part = checked[start : start + _ROWS_AT_ONCE]
             rows[start : start + len(part)] = self._unit_rows(part)
@@ -74,7 +69,7 @@ class HashEmbedder:
         return 1.0
 
     def _unit_rows(self, texts: Sequence[str]) -> NDArray[np.float64]:
-        dimension = self._dimension
+        dimension = self.dimension
         cells: list[int] = []
         signs: list[int] = []
         for row, text in enumerate(texts):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import threading
-import weakref
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
+
+from triptych._internal.forks import renewed_in_child
 
 T = TypeVar("T")
 
-_living: weakref.WeakSet[Lazy[Any]] = weakref.WeakSet()
+_living = renewed_in_child("_forget")
 
 
 class Lazy(Generic[T]):
@@ -55,12 +55,3 @@ class Lazy(Generic[T]):
         # Another thread of the parent may have held the lock at the moment of the fork.
         self._lock = threading.Lock()
         self._value = None
-
-
-def _forget_all() -> None:
-    for lazy in list(_living):
-        lazy._forget()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_all)

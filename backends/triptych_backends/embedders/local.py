@@ -156,6 +156,9 @@ class LocalEmbedder:
     # The medians of the nearest text for SciFact, the Rust book, FastAPI's documentation and
     # Celery's code are .55 to .65, and .21 to .32 for questions of the others.
     cosine_range = (0.25, 0.6)
+    dimension = _DIMENSION
+    signature = _SIGNATURE
+    """The embedding space: weights, tokenizer, dimension, cut, pooling, prefixes."""
 
     def __init__(self, *, threads: int | None = None, weights: Path | None = None) -> None:
         self._weights = weights
@@ -165,16 +168,6 @@ class LocalEmbedder:
 
     def __reduce__(self) -> tuple[object, ...]:
         return partial(LocalEmbedder, threads=self._workers.asked, weights=self._weights), ()
-
-    @property
-    def signature(self) -> str:
-        """The embedding space: weights, tokenizer, dimension, cut, pooling, prefixes."""
-        return _SIGNATURE
-
-    @property
-    def dimension(self) -> int:
-        """384."""
-        return _DIMENSION
 
     def embed(self, texts: Sequence[str], *, kind: EmbedKind) -> NDArray[np.float32]:
         """Return float32 vectors of shape (len(texts), 384), rows of unit length, in order.

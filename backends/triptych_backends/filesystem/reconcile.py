@@ -125,12 +125,12 @@ def differences(workspace: Workspace, dataset: str, folder: str) -> Diff:
         if file is None:
             found.removed.append(known)
         elif not _is_current(workspace, folder, known, file, told):
-            if not _was_rejected(workspace, rejects, place, file):
+            if not _was_rejected(rejects, place, file):
                 found.changed.append(known)
         elif told is not None and _has_settled(known.look, now, file.seen, told.seen):
             found.settled.append(attrs.evolve(known.look, looked=now))
     for place, file in files.items():
-        if not _was_rejected(workspace, rejects, place, file):
+        if not _was_rejected(rejects, place, file):
             found.new.append(place.removeprefix(f"{folder}/"))
     # A sidecar without a file: the document was removed while nothing remembered it.
     for side in sides:
@@ -173,12 +173,12 @@ def _find_layers(
     for path, look in layers.items():
         entry = stand.pop(path, None)
         if entry is None or not is_current_layer(workspace, look, entry):
-            if entry is None or not _was_rejected(workspace, rejects, path, entry):
+            if entry is None or not _was_rejected(rejects, path, entry):
                 found.layers[path] = look
         elif _has_settled(look, now, entry.seen):
             found.settled.append(attrs.evolve(look, looked=now))
     for path, entry in stand.items():
-        if not _was_rejected(workspace, rejects, path, entry):
+        if not _was_rejected(rejects, path, entry):
             found.layers[path] = None
 
 
@@ -187,9 +187,7 @@ def _has_settled(look: CachedStat, now: int, *seen: FileStat) -> bool:
     return any(map(look.is_racy, seen)) and all(one.mtime < now - RACY for one in seen)
 
 
-def _was_rejected(
-    workspace: Workspace, rejects: dict[str, CachedStat], path: str, entry: Entry
-) -> bool:
+def _was_rejected(rejects: dict[str, CachedStat], path: str, entry: Entry) -> bool:
     look = rejects.get(path)
     # What is doubtful is read again: it may have become a document.
     return look is not None and look.seen == entry.seen and not look.is_racy(entry.seen)

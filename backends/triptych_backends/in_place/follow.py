@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import attrs
 
@@ -27,14 +27,10 @@ Opened = TypeVar("Opened", bound=OpenTable)
 class FollowedRows(CloseOnExit, Generic[Opened]):
     """The part of a `RowSource` that is the same whatever database the rows are in."""
 
-    def __init__(
-        self, table: TableSpec, overlap: float, open_source: Callable[..., InPlaceSource[Opened]]
-    ) -> None:
-        """``open_source`` is the class of the driver's sources, with its database.
+    _SOURCE: ClassVar[type[InPlaceSource[Any]]]
 
-        Raises:
-            ValidationError: ``overlap`` is negative, or the database is named wrongly.
-        """
+    def __init__(self, database: Any, table: TableSpec, *, overlap: float = OVERLAP) -> None:
+        """Raises ValidationError: ``overlap`` is negative, or a key is not for this database."""
         if not 0 <= overlap < 1e9:
             raise ValidationError(f"overlap is {overlap!r}: give seconds from 0 up")
         self.spec = attrs.evolve(
@@ -46,7 +42,9 @@ class FollowedRows(CloseOnExit, Generic[Opened]):
             distance=None,
         )
         self.overlap = overlap
-        self._source = open_source([self.spec], chunker_sig="", embedder=None, language="none")
+        self._source: InPlaceSource[Opened] = self._SOURCE(
+            database, [self.spec], chunker_sig="", language="none"
+        )
         self.where: str = self._source.where
         place = digest("table", self.where, *self.spec.path)[:16]
         self.key: str = f"{self.spec.path[-1][:64]}-{place}"

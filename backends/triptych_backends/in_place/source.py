@@ -7,7 +7,7 @@ import time
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,14 +69,15 @@ class InPlaceSource(ABC, Generic[Opened]):
 
     def __init__(
         self,
+        database: Any,
         specs: Sequence[TableSpec],
-        where: str,
         *,
         chunker_sig: str,
-        embedder: Embedder | None,
-        language: str,
+        embedder: Embedder | None = None,
+        language: str = "english",
     ) -> None:
-        """``where`` is what messages call the database.
+        """``embedder`` is the model that filled the vectors, ``chunker_sig`` what chunks are signed
+        with. The database is closed with this.
 
         Raises:
             ValidationError: there are no tables, two have one name, or a key is for another driver.
@@ -99,7 +100,8 @@ class InPlaceSource(ABC, Generic[Opened]):
                 "the model that filled them, such as embedder = 'openai:text-embedding-3-small'; "
                 "or leave vector out to search by keyword"
             )
-        self.where = where
+        self.database = database
+        self.where: str = database.where
         self.embedder = embedder
         self.chunker_sig = chunker_sig
         self.language = language
@@ -122,9 +124,9 @@ class InPlaceSource(ABC, Generic[Opened]):
     def examine(self, dataset_id: str) -> Iterator[Finding]:
         """What makes searches of a table slow; it is loaded again. Raises what `read` does."""
 
-    @abstractmethod
     def close(self) -> None:
         """Close every connection. Idempotent."""
+        self.database.close()
 
     def read_one(self, dataset_id: str, ask: Callable[[Opened], T], absent: U) -> T | U:
         """What ``ask`` reads of one table; ``absent`` if the dataset does not exist."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from threading import Lock, RLock
 
-from attrs import evolve
+from attrs import define, evolve, field
 
 from triptych._internal.turns import SEARCHES
 from triptych.errors import ModelMismatchError
@@ -33,6 +33,7 @@ logger = logging.getLogger("triptych.index")
 PUBLISH_AT = 2_000
 
 
+@define(eq=False)
 class DatasetIndex:
     """Snapshots of one dataset, each replaced by a newer one as the truth moves on.
 
@@ -40,34 +41,25 @@ class DatasetIndex:
     may run while a publication merges and writes.
     """
 
-    def __init__(
-        self,
-        dataset: str,
-        feed: ChangeLog,
-        analyzers: Callable[[str], Analyzer],
-        folder: Folder | None,
-        *,
-        keeps_words: bool = False,
-    ) -> None:
-        self.dataset = dataset
-        self.folder = folder
-        self.snapshot: Snapshot | None = None
-        self._feed = feed
-        self._analyzers = analyzers
-        self._replaying = RLock()
-        self._publishing = Lock()
-        self._words: TermDictionary | None = None
-        self._keeps_words = keeps_words
-        self._bulk_words: tuple[str, TermDictionary] | None = None
-        # Manifest that the snapshot's files come from, and the one that was looked at last.
-        self._base: Stamp | None = None
-        self._seen: Stamp | None = None
-        self._generation = 0
-        self._changed = 0
-        self._publish_at = PUBLISH_AT
-        self._damaged = False
-        self._warned = False
-        self._dropped = False
+    dataset: str
+    _feed: ChangeLog
+    _analyzers: Callable[[str], Analyzer]
+    folder: Folder | None
+    _keeps_words: bool = False
+    snapshot: Snapshot | None = field(default=None, init=False)
+    _replaying: RLock = field(factory=RLock, init=False)
+    _publishing: Lock = field(factory=Lock, init=False)
+    _words: TermDictionary | None = field(default=None, init=False)
+    _bulk_words: tuple[str, TermDictionary] | None = field(default=None, init=False)
+    # Manifest that the snapshot's files come from, and the one that was looked at last.
+    _base: Stamp | None = field(default=None, init=False)
+    _seen: Stamp | None = field(default=None, init=False)
+    _generation: int = field(default=0, init=False)
+    _changed: int = field(default=0, init=False)
+    _publish_at: int = field(factory=lambda: PUBLISH_AT, init=False)
+    _damaged: bool = field(default=False, init=False)
+    _warned: bool = field(default=False, init=False)
+    _dropped: bool = field(default=False, init=False)
 
     def fresh(self, head: LogPosition) -> Snapshot:
         """A snapshot that has all changes up to `head`. Takes a lock only to replay."""

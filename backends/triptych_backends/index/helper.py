@@ -15,11 +15,12 @@ import os
 import subprocess
 import sys
 import threading
-import weakref
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
+
+from triptych._internal.forks import renewed_in_child
 
 logger = logging.getLogger("triptych.index")
 
@@ -216,13 +217,4 @@ def _close(pipe: IO[bytes] | None) -> None:
             pipe.close()
 
 
-_HELPERS: weakref.WeakSet[IndexHelper] = weakref.WeakSet()
-
-
-def _after_fork_in_child() -> None:
-    for helper in _HELPERS:
-        helper._after_fork_in_child()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+_HELPERS = renewed_in_child("_after_fork_in_child")

@@ -13,6 +13,7 @@ from operator import itemgetter
 from pathlib import Path
 from threading import Lock
 
+import attrs
 import numpy as np
 from numpy.typing import NDArray
 
@@ -56,6 +57,7 @@ PUBLISH_AT_CLOSE = 200
 logger = logging.getLogger("triptych.index")
 
 
+@attrs.define(eq=False, slots=False)
 class LocalIndex(CloseOnExit):
     """Keyword and vector search over a truth's change feed; see the package's docstring.
 
@@ -67,20 +69,13 @@ class LocalIndex(CloseOnExit):
     gives what texts of a language are indexed with.
     """
 
-    def __init__(
-        self,
-        feed: ChangeLog,
-        path: Path | None = None,
-        *,
-        analyzers: Callable[[str], Analyzer] = get_analyzer,
-        helper: IndexHelper | None = None,
-        keeps_words: bool = False,
-    ) -> None:
-        self.feed = feed
-        self._path = path
-        self.analyzers = analyzers
-        self._helper = helper
-        self._keeps_words = keeps_words
+    feed: ChangeLog
+    _path: Path | None = None
+    analyzers: Callable[[str], Analyzer] = attrs.field(default=get_analyzer, kw_only=True)
+    _helper: IndexHelper | None = attrs.field(default=None, kw_only=True)
+    _keeps_words: bool = attrs.field(default=False, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
         self._begin()
 
     def bm25(

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+import attrs
 import numpy as np
-from attrs import evolve
 from numpy.typing import NDArray
 
 from triptych.errors import ModelMismatchError
@@ -54,7 +54,7 @@ def _revectored(feed: ChangeLog, dataset: str, field: Field, view: SegmentReader
                 rows.add(int(order[place]), unit)
     units, keys, codes, scales = rows.finish(np.arange(len(known), dtype=np.int32))
     is_shared = isinstance(segment.text.vocabulary, SharedVocabulary)
-    return evolve(
+    return attrs.evolve(
         segment,
         row_units=units,
         row_keys=keys,
@@ -155,19 +155,17 @@ def _is_blank(text: str, start: int, end: int) -> bool:
     return start == end or text[start:end].isspace()
 
 
+@attrs.define(eq=False)
 class _Building:
     """The segments of one field that a replay makes."""
 
-    def __init__(
-        self, feed: ChangeLog, dataset: str, field: Field, words: TermDictionary, *, shared: bool
-    ) -> None:
-        self._feed = feed
-        self._dataset = dataset
-        self._field = field
-        self.words = words
-        self._shared = shared
-        self._done: list[Segment] = []
-        self._builder: SegmentBuilder | None = None
+    _feed: ChangeLog
+    _dataset: str
+    _field: Field
+    words: TermDictionary
+    _shared: bool
+    _done: list[Segment] = attrs.field(factory=list, init=False)
+    _builder: SegmentBuilder | None = attrs.field(default=None, init=False)
 
     def read(self, owners: Sequence[int], chunks: _ChunkTerms) -> None:
         """Add the current units of `owners`."""

@@ -19,6 +19,7 @@ from triptych.records import (
     Subject,
     Vector,
 )
+from triptych.records.documents import document_subject
 from triptych.records.filters import EXPIRES_AT, guard_of
 from triptych.records.metadata import text_of
 from triptych.text import headings_in, label_of
@@ -216,14 +217,7 @@ def _subject(name: str, state: Dataset, headed: bool) -> Subject:
     stored, chunks = state.documents.get(name), state.sets.get(name)
     if stored is None:
         return Subject(name=name)
-    return Subject(
-        name=name,
-        metadata=stored.document.metadata,
-        version=stored.document.version,
-        updated_at=stored.document.updated_at,
-        expires_at=stored.document.system.expires_at,
-        headings=_headings(chunks) if headed and chunks else (),
-    )
+    return document_subject(stored.document, _headings(chunks) if headed and chunks else ())
 
 
 def _headings(chunks: ChunkSet) -> set[str]:

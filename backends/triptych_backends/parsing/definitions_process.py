@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -15,6 +14,7 @@ from typing import Any
 
 import attrs
 
+from triptych._internal.forks import in_child
 from triptych_backends.parsing import definitions
 from triptych_backends.parsing.definitions import Definition, TooSlowError
 from triptych_backends.parsing.languages import Language
@@ -152,5 +152,4 @@ def _after_fork_in_child() -> None:
 
 
 atexit.register(_close_all)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+in_child(_after_fork_in_child)

@@ -208,12 +208,6 @@ class Connections:
                     "use: give a greater pool_size in the URL"
                 ) from error
 
-    def close_idle(self) -> None:
-        """Close the connections that nobody uses; others are opened when they are needed."""
-        self._lost_at = time.monotonic()
-        old, self._pool = self._pool, self._new_pool()
-        old.dispose()
-
     def after_fork_in_child(self) -> None:
         """Leave the parent's connections alone, and begin with none."""
         _INHERITED.append(self._pool)

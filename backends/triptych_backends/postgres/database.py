@@ -7,14 +7,13 @@ and leaves them there once the table is empty.
 
 from __future__ import annotations
 
-import os
 import time
-import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from typing import Any
 
 from triptych._internal.digests import digest
+from triptych._internal.forks import renewed_in_child
 from triptych.errors import StoreError, StoreLockedError
 from triptych.records import ScrubReport
 from triptych_backends.postgres.connection import Connections, ReplicaStatus
@@ -308,13 +307,4 @@ class PostgresDatabase:
         self._connections.after_fork_in_child()
 
 
-_DATABASES: weakref.WeakSet[PostgresDatabase] = weakref.WeakSet()
-
-
-def _after_fork_in_child() -> None:
-    for database in _DATABASES:
-        database._after_fork_in_child()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+_DATABASES = renewed_in_child("_after_fork_in_child")

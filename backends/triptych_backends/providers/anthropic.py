@@ -48,7 +48,7 @@ class AnthropicLLM(RemoteLLM):
         ValidationError: an argument is invalid, or the key is missing.
     """
 
-    _FORMAT = ServerSent
+    _PROVIDER, _PATH, _FORMAT = "anthropic", "/v1/messages", ServerSent
 
     def __init__(
         self,
@@ -69,13 +69,7 @@ class AnthropicLLM(RemoteLLM):
             key_header="x-api-key",
             headers={"anthropic-version": _VERSION},
         )
-        super().__init__(
-            provider="anthropic",
-            model=model,
-            path="/v1/messages",
-            temperature=temperature,
-            client=client,
-        )
+        super().__init__(model, client, temperature)
         if self._temperature is not None and self._temperature > 1:
             raise ValidationError(f"temperature is a number from 0 to 1, not {temperature!r}")
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
-import attrs
-
 from triptych._internal.urls import shown_url
 from triptych.errors import ValidationError
 from triptych.installation import lacking
+from triptych.records import check_whole
 
 # Each imports its httpcore at the first request, which would be within that one's deadline.
 if TYPE_CHECKING:
@@ -102,12 +101,6 @@ def checked_count(name: str, value: N) -> N:
     Raises:
         ValidationError: it is not a whole number from 1 up.
     """
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-        raise ValidationError(f"{name} is a whole number from 1 up, not {value!r:.60}")
+    if value is not None:
+        check_whole(value, name, least=1)
     return value
-
-
-def whole_from_one(instance: object, attribute: attrs.Attribute[int], value: int) -> None:
-    """Refuse what is not a whole number from 1 up: a validator."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValidationError(f"{attribute.name} is a whole number from 1 up, not {value!r}")

@@ -154,17 +154,15 @@ class RemoteLLM(RemoteModel):
     _FORMAT: ClassVar[type[EventFormat]]
     """That of a stream's lines."""
 
-    def __init__(
-        self, *, provider: str, model: str, path: str, temperature: float | None, client: HttpClient
-    ) -> None:
-        super().__init__(provider=provider, model=model, path=path, client=client)
+    def __init__(self, model: str, client: HttpClient, temperature: float | None) -> None:
+        super().__init__(model, client)
         self._temperature = checked_temperature(temperature)
 
     @property
     def signature(self) -> str:
         """Provider and model, and the temperature where one is set; not the address."""
         heat = "" if self._temperature is None else f"/temperature={self._temperature:g}"
-        return f"{self._provider}/{self._model}{heat}"
+        return f"{self._PROVIDER}/{self._model}{heat}"
 
     def generate(self, messages: Sequence[Message], *, max_tokens: int) -> Generation:
         """The answer, with what it cost; ``truncated`` when it stopped at ``max_tokens``.
@@ -220,7 +218,7 @@ class RemoteLLM(RemoteModel):
         return self._payload(_checked(messages), most, stream=stream), most
 
     async def _generated(self, payload: Mapping[str, Any], max_tokens: int) -> Generation:
-        answer = await self._client.post(self._path, payload, of=dict)
+        answer = await self._client.post(self._PATH, payload, of=dict)
         gathered = _Gathered()
         with self._usable():
             text = gathered.take(self._read(answer))
@@ -231,7 +229,7 @@ class RemoteLLM(RemoteModel):
         self, payload: Mapping[str, Any], max_tokens: int, gathered: _Gathered
     ) -> AsyncGenerator[str, None]:
         events, head = self._FORMAT(), ""
-        async with aclosing(self._client.lines(self._path, payload)) as lines:
+        async with aclosing(self._client.lines(self._PATH, payload)) as lines:
             async for line in lines:
                 if not gathered.length and len(head) < _MOST_OF_A_HEAD:
                     head += line + "\n"
@@ -248,16 +246,16 @@ class RemoteLLM(RemoteModel):
             self._check_no_stream(head)
         if not gathered.ended:
             raise self._client.failed(
-                f"broke off after {gathered.length} characters, without saying that the answer "
-                "was whole: drop what came, and try again"
+                f"ended early after {gathered.length} characters, without the end of the answer: "
+                "discard the text and try again"
             )
         self._check_end(gathered, max_tokens)
 
     def _check_no_stream(self, head: str) -> None:
         if head.lstrip().startswith("<"):
             raise self._client.failed(
-                "was answered with a web page: check base_url, and what stands between you and "
-                "the provider"
+                "was answered with a web page: check base_url, and any proxy between you and the "
+                "provider"
             )
         with suppress(ValueError, RecursionError):
             if refused := self._client.refused(json.loads(head)):

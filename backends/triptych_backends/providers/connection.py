@@ -21,8 +21,8 @@ from triptych import deadlines
 from triptych._internal.numbers import number
 from triptych._internal.retries import Retries
 from triptych.errors import CancelledError, ProviderTimeoutError, ValidationError
+from triptych.records.values import whole
 from triptych_backends.embedders.lazy import Lazy
-from triptych_backends.providers.arguments import whole_from_one
 
 if TYPE_CHECKING:
     import httpx2 as httpx
@@ -234,8 +234,8 @@ class Connection:
 
     timeouts: Timeouts = attrs.field(factory=Timeouts)
     retries: Retries = attrs.field(factory=Retries)
-    concurrency: int = attrs.field(default=4, validator=whole_from_one)
-    max_answer_bytes: int = attrs.field(default=1 << 26, validator=whole_from_one)
+    concurrency: int = attrs.field(default=4, validator=whole(least=1))
+    max_answer_bytes: int = attrs.field(default=1 << 26, validator=whole(least=1))
     proxy: str | None = attrs.field(default=None, repr=False, validator=_proxy)
     transport: Callable[[], httpx.AsyncBaseTransport] | None = attrs.field(
         default=None, repr=False, validator=_transport

@@ -110,20 +110,18 @@ class RemoteEmbedder(BatchedModel):
 
     def __init__(
         self,
-        *,
-        provider: str,
         model: str,
+        client: HttpClient,
+        batch: BatchLimits | None,
+        *,
         known: KnownModel | None,
         dimension: int | None,
-        rules: str | None,
-        query_prefix: str | None,
-        document_prefix: str | None,
-        batch: BatchLimits,
-        path: str,
-        client: HttpClient,
         space: str,
+        query_prefix: str | None = None,
+        document_prefix: str | None = None,
+        rules: str | None = None,
     ) -> None:
-        super().__init__(provider=provider, model=model, path=path, batch=batch, client=client)
+        super().__init__(model, client, batch)
         dimension = checked_count("dimension", dimension)
         self._width = dimension or (known.dimension if known else None)
         self._asked_width = (
@@ -153,7 +151,7 @@ class RemoteEmbedder(BatchedModel):
         """
         width = self._width or self._found_width()
         space = f"/{self._space}" if self._space else ""
-        return f"{self._provider}/{self._model}/{width}/{self._rules}{space}"
+        return f"{self._PROVIDER}/{self._model}/{width}/{self._rules}{space}"
 
     @property
     def dimension(self) -> int | None:
@@ -202,7 +200,7 @@ class RemoteEmbedder(BatchedModel):
 
     async def _asked(self, texts: Sequence[str], kind: EmbedKind) -> NDArray[np.float64]:
         sent = [self._prefixes[kind] + text for text in texts]
-        answer = await self._client.post(self._path, self._payload(sent, kind), of=dict)
+        answer = await self._client.post(self._PATH, self._payload(sent, kind), of=dict)
         with self._usable():
             answered = self._read(answer, sent)
         width = answered.rows.shape[1]

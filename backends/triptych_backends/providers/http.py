@@ -332,7 +332,7 @@ class HttpClient:
             raise self.failed(
                 "was answered with something that is not JSON"
                 + (" but a web page" if data.lstrip()[:1] == b"<" else "")
-                + ": check base_url, and what stands between you and the provider"
+                + ": check base_url, and any proxy between you and the provider"
             ) from error
         if refused := self.refused(found):
             raise refused

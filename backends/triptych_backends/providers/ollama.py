@@ -66,6 +66,9 @@ class OllamaEmbedder(RemoteEmbedder):
         ValidationError: an argument is invalid.
     """
 
+    _PROVIDER, _PATH = "ollama", "/api/embed"
+    _MOST = BatchLimits(texts=64, tokens=32_000)
+
     def __init__(
         self,
         model: str,
@@ -82,17 +85,14 @@ class OllamaEmbedder(RemoteEmbedder):
     ) -> None:
         named = _named(model)
         super().__init__(
-            provider="ollama",
-            model=named,
+            named,
+            _client(named, base_url, api_key, connection),
+            batch,
             known=known_ollama(named),
             dimension=dimension,
-            path="/api/embed",
-            rules=None,
+            space=space,
             query_prefix=query_prefix,
             document_prefix=document_prefix,
-            batch=batch or BatchLimits(texts=64, tokens=32_000),
-            client=_client(named, base_url, api_key, connection),
-            space=space,
         )
         self._num_ctx = checked_count("num_ctx", num_ctx)
 
@@ -128,7 +128,7 @@ class OllamaLLM(RemoteLLM):
         ValidationError: an argument is invalid.
     """
 
-    _FORMAT = JsonLines
+    _PROVIDER, _PATH, _FORMAT = "ollama", "/api/chat", JsonLines
 
     def __init__(
         self,
@@ -141,13 +141,7 @@ class OllamaLLM(RemoteLLM):
         connection: Connection | None = None,
     ) -> None:
         named = _named(model)
-        super().__init__(
-            provider="ollama",
-            model=named,
-            path="/api/chat",
-            temperature=temperature,
-            client=_client(named, base_url, api_key, connection),
-        )
+        super().__init__(named, _client(named, base_url, api_key, connection), temperature)
         self._num_ctx = checked_count("num_ctx", num_ctx)
 
     def _payload(

@@ -78,6 +78,10 @@ class OpenAIEmbedder(RemoteEmbedder):
         ValidationError: an argument is invalid, or the key is missing.
     """
 
+    _PROVIDER, _PATH = "openai", "/embeddings"
+    # OpenAI takes 2,048 texts and 300,000 tokens; small servers far less.
+    _MOST = BatchLimits(texts=256, tokens=200_000)
+
     def __init__(
         self,
         model: str,
@@ -92,18 +96,14 @@ class OpenAIEmbedder(RemoteEmbedder):
         connection: Connection | None = None,
     ) -> None:
         super().__init__(
-            provider="openai",
-            model=checked_model(model),
+            checked_model(model),
+            _client(model, base_url, api_key, connection),
+            batch,
             known=OPENAI.get(model),
             dimension=dimension,
-            path="/embeddings",
-            rules=None,
+            space=space,
             query_prefix=query_prefix,
             document_prefix=document_prefix,
-            # OpenAI takes 2,048 texts and 300,000 tokens; small servers far less.
-            batch=batch or BatchLimits(texts=256, tokens=200_000),
-            client=_client(model, base_url, api_key, connection),
-            space=space,
         )
         # A third of the bytes of decimal numbers; not every other server knows it.
         self._format = "base64" if checked_base_url(base_url) == OPENAI_URL else "float"
@@ -138,7 +138,7 @@ class OpenAILLM(RemoteLLM):
         ValidationError: an argument is invalid, or the key is missing.
     """
 
-    _FORMAT = ServerSent
+    _PROVIDER, _PATH, _FORMAT = "openai", "/chat/completions", ServerSent
 
     def __init__(
         self,
@@ -149,13 +149,8 @@ class OpenAILLM(RemoteLLM):
         temperature: float | None = None,
         connection: Connection | None = None,
     ) -> None:
-        super().__init__(
-            provider="openai",
-            model=checked_model(model),
-            path="/chat/completions",
-            temperature=temperature,
-            client=_client(model, base_url, api_key, connection),
-        )
+        client = _client(checked_model(model), base_url, api_key, connection)
+        super().__init__(model, client, temperature)
         # OpenAI's newer models refuse the old name, other servers do not know the new one.
         own = checked_base_url(base_url) == OPENAI_URL
         self._ceiling = "max_completion_tokens" if own else "max_tokens"

@@ -14,8 +14,8 @@ import attrs
 from numpy.typing import NDArray
 
 from triptych import deadlines
+from triptych.records.values import whole
 from triptych.text.tokens import high_token_estimate
-from triptych_backends.providers.arguments import whole_from_one
 from triptych_backends.providers.errors import InputTooLongError
 from triptych_backends.providers.http import HttpClient
 from triptych_backends.providers.response_parsing import MalformedAnswerError
@@ -30,8 +30,8 @@ class BatchLimits:
     the provider still refuses it as too large, it is halved.
     """
 
-    texts: int = attrs.field(validator=whole_from_one)
-    tokens: int = attrs.field(validator=whole_from_one)
+    texts: int = attrs.field(validator=whole(least=1))
+    tokens: int = attrs.field(validator=whole(least=1))
 
 
 def batches(texts: Sequence[str], limits: BatchLimits) -> Iterator[range]:
@@ -77,13 +77,15 @@ _MOST_CUTS = 24  # three quarters each: to a thousandth of the text
 class RemoteModel(ABC):
     """A model behind HTTP. Thread-safe."""
 
+    _PROVIDER: ClassVar[str]
+    """Its name in a signature."""
+    _PATH: ClassVar[str]
+    """Where it is asked, from the client's address on."""
     _CHECK: ClassVar[str]
     """What is to be checked of a model whose answers cannot be used."""
 
-    def __init__(self, *, provider: str, model: str, path: str, client: HttpClient) -> None:
-        self._provider = provider
+    def __init__(self, model: str, client: HttpClient) -> None:
         self._model = model
-        self._path = path
         self._client = client
 
     def __repr__(self) -> str:
@@ -123,11 +125,12 @@ class BatchedModel(RemoteModel):
     A text longer than the model takes, which the provider refuses, is cut until it takes it.
     """
 
-    def __init__(
-        self, *, provider: str, model: str, path: str, batch: BatchLimits, client: HttpClient
-    ) -> None:
-        super().__init__(provider=provider, model=model, path=path, client=client)
-        self._batch = batch
+    _MOST: ClassVar[BatchLimits]
+    """What one request holds where nothing else is asked for."""
+
+    def __init__(self, model: str, client: HttpClient, batch: BatchLimits | None) -> None:
+        super().__init__(model, client)
+        self._batch = batch or self._MOST
         self._counting = threading.Lock()
         self._cut = 0
 

@@ -40,7 +40,7 @@ class RemoteReranker(BatchedModel):
     @property
     def signature(self) -> str:
         """Provider and model; not the address."""
-        return f"{self._provider}/{self._model}" if self._model else self._provider
+        return f"{self._PROVIDER}/{self._model}" if self._model else self._PROVIDER
 
     def scores(self, query: str, texts: Sequence[str]) -> NDArray[np.float32]:
         """The relevance of each text, shape (len(texts),), in the order of ``texts``.
@@ -77,7 +77,7 @@ class RemoteReranker(BatchedModel):
     async def _scored(self, query: str, texts: Sequence[str]) -> NDArray[np.float32]:
         async def ask(some: Sequence[str]) -> NDArray[np.float32]:
             payload = self._payload(query, some)
-            answer = await self._client.post(self._path, payload, of=self._ANSWER)
+            answer = await self._client.post(self._PATH, payload, of=self._ANSWER)
             with self._usable():
                 return self._read(answer, len(some))
 
@@ -103,8 +103,7 @@ class HostedReranker(RemoteReranker):
     _KEY: ClassVar[str]
     """The variable that users keep the key in."""
     _URL: ClassVar[str]
-    _PATH: ClassVar[str] = "/rerank"
-    _MOST: ClassVar[BatchLimits]
+    _PATH = "/rerank"
 
     def __init__(
         self,
@@ -116,13 +115,8 @@ class HostedReranker(RemoteReranker):
         connection: Connection | None = None,
     ) -> None:
         url = self._URL if base_url is None else base_url
-        super().__init__(
-            provider=self._NAME.lower(),
-            model=checked_model(model),
-            path=self._PATH,
-            batch=batch or self._MOST,
-            client=hosted(self._NAME, self._KEY, model, url, api_key, connection),
-        )
+        client = hosted(self._NAME, self._KEY, model, url, api_key, connection)
+        super().__init__(model, client, batch)
 
 
 class CohereReranker(HostedReranker):
@@ -132,7 +126,8 @@ class CohereReranker(HostedReranker):
     the version; the arguments are those of `HostedReranker`.
     """
 
-    _NAME, _KEY, _URL, _PATH = "Cohere", "CO_API_KEY", COHERE_URL, "/v2/rerank"
+    _PROVIDER, _NAME, _KEY = "cohere", "Cohere", "CO_API_KEY"
+    _URL, _PATH = COHERE_URL, "/v2/rerank"
     _MOST = BatchLimits(texts=1000, tokens=1_000_000)
 
 
@@ -143,7 +138,7 @@ class JinaReranker(HostedReranker):
     end; the arguments are those of `HostedReranker`.
     """
 
-    _NAME, _KEY, _URL = "Jina", "JINA_API_KEY", JINA_URL
+    _PROVIDER, _NAME, _KEY, _URL = "jina", "Jina", "JINA_API_KEY", JINA_URL
     _MOST = BatchLimits(texts=500, tokens=500_000)
     _ALSO: ClassVar[Mapping[str, Any]] = {"return_documents": False}
 
@@ -163,15 +158,12 @@ class ServedReranker(RemoteReranker):
         ValidationError: an argument is invalid.
     """
 
-    _PROVIDER: ClassVar[str]
     _NAME: ClassVar[str]
     _KEY: ClassVar[str]
     _START: ClassVar[str]
     """How the server is started with a reranker."""
-    _PATH: ClassVar[str]
     _VERSION: ClassVar[str] = ""
     """What the address may end in, and is left out."""
-    _MOST: ClassVar[BatchLimits]
 
     def __init__(
         self,
@@ -194,13 +186,7 @@ class ServedReranker(RemoteReranker):
             ),
             connection=connection,
         )
-        super().__init__(
-            provider=self._PROVIDER,
-            model=name,
-            path=self._PATH,
-            batch=batch or self._MOST,
-            client=client,
-        )
+        super().__init__(name, client, batch)
 
 
 class TEIReranker(ServedReranker):

@@ -43,7 +43,9 @@ class TEISparseEncoder(RemoteModel):
         ValidationError: an argument is invalid.
     """
 
+    _PROVIDER, _PATH = "tei-sparse", "/embed_sparse"
     _CHECK = "the server runs a SPLADE model"
+    vocabulary_size: int | None = None  # the server does not say
 
     def __init__(
         self,
@@ -69,7 +71,7 @@ class TEISparseEncoder(RemoteModel):
             ),
             connection=connection,
         )
-        super().__init__(provider="tei-sparse", model=model, path="/embed_sparse", client=client)
+        super().__init__(model, client)
         self._base_url = base_url.rstrip("/")
         self._top_k = checked_count("top_k", top_k)
         self._batch = batch or BatchLimits(texts=32, tokens=16_384)
@@ -82,11 +84,6 @@ class TEISparseEncoder(RemoteModel):
         """The server's address, or the model's name if given, and ``top_k``."""
         kept = "" if self._top_k is None else f"/top-{self._top_k}"
         return f"tei-sparse/{self._model or self._base_url}{kept}"
-
-    @property
-    def vocabulary_size(self) -> int | None:
-        """None: the server does not report it."""
-        return None
 
     def encode(self, texts: Sequence[str], *, kind: EmbedKind) -> list[SparseVector]:
         """Return one vector for each text, in order.
@@ -106,7 +103,7 @@ class TEISparseEncoder(RemoteModel):
             deadlines.check(self._client.rules.doing)
             sent = [text if text.strip() else BLANK for text in texts[span.start : span.stop]]
             payload = {"inputs": sent, "truncate": True}
-            answer = await self._client.post(self._path, payload, of=list)
+            answer = await self._client.post(self._PATH, payload, of=list)
             with self._usable():
                 if len(answer) != len(sent):
                     raise MalformedAnswerError(f"has {len(answer)} vectors for {len(sent)} texts")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from triptych_backends.providers.arguments import checked_model
 from triptych_backends.providers.connection import Connection
 from triptych_backends.providers.embedding import VOYAGE, Answered, RemoteEmbedder
 from triptych_backends.providers.http import hosted
@@ -34,6 +33,10 @@ class VoyageEmbedder(RemoteEmbedder):
         ValidationError: an argument is invalid, or the key is missing.
     """
 
+    _PROVIDER, _PATH = "voyage", "/embeddings"
+    # The models that take the least: 128 texts, and 120,000 tokens.
+    _MOST = BatchLimits(texts=128, tokens=100_000)
+
     def __init__(
         self,
         model: str,
@@ -46,18 +49,13 @@ class VoyageEmbedder(RemoteEmbedder):
         connection: Connection | None = None,
     ) -> None:
         super().__init__(
-            provider="voyage",
-            model=checked_model(model),
+            model,
+            hosted("Voyage", "VOYAGE_API_KEY", model, base_url, api_key, connection),
+            batch,
             known=VOYAGE.get(model),
             dimension=dimension,
-            path="/embeddings",
-            rules="input-type",
-            query_prefix=None,
-            document_prefix=None,
-            # The models that take the least: 128 texts, and 120,000 tokens.
-            batch=batch or BatchLimits(texts=128, tokens=100_000),
-            client=hosted("Voyage", "VOYAGE_API_KEY", model, base_url, api_key, connection),
             space=space,
+            rules="input-type",
         )
 
     def _payload(self, texts: Sequence[str], kind: EmbedKind) -> Mapping[str, Any]:
@@ -84,7 +82,7 @@ class VoyageReranker(HostedReranker):
     those of `HostedReranker`.
     """
 
-    _NAME, _KEY, _URL = "Voyage", "VOYAGE_API_KEY", VOYAGE_URL
+    _PROVIDER, _NAME, _KEY, _URL = "voyage", "Voyage", "VOYAGE_API_KEY", VOYAGE_URL
     # 1,000 texts; 600,000 tokens, of which the query may take a part for each text.
     _MOST = BatchLimits(texts=1000, tokens=300_000)
     _ALSO: ClassVar[Mapping[str, Any]] = {"truncation": True}

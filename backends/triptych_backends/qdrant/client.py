@@ -6,7 +6,6 @@ import json
 import os
 import re
 import threading
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -20,6 +19,7 @@ from qdrant_client.common.client_exceptions import QdrantException, ResourceExha
 from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
 from qdrant_client.models import Filter
 
+from triptych._internal.forks import renewed_in_child
 from triptych._internal.urls import without_secrets
 from triptych_backends.index.bm25 import K1, B
 from triptych_backends.qdrant.points import (
@@ -324,13 +324,4 @@ class ClientCollections:
             return self._client[1]
 
 
-_CLIENTS: weakref.WeakSet[ClientCollections] = weakref.WeakSet()
-
-
-def _after_fork_in_child() -> None:
-    for client in _CLIENTS:
-        client._after_fork_in_child()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+_CLIENTS = renewed_in_child("_after_fork_in_child")

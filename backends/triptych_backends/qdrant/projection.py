@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
-import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import uuid4
@@ -14,6 +12,7 @@ from attrs import evolve, frozen
 from qdrant_client.models import FieldCondition, Filter, MatchAny, MatchValue
 
 from triptych import deadlines
+from triptych._internal.forks import renewed_in_child
 from triptych_backends.index import Change, LogPosition
 from triptych_backends.qdrant.feed import Position, batches, up_to, write_changed
 from triptych_backends.qdrant.points import (
@@ -378,13 +377,4 @@ def _found(place: Place, position: Position) -> Place:
     return evolve(place, has_empty=position.has_empty, made=position.made, cut=position.cut)
 
 
-_PROJECTIONS: weakref.WeakSet[Projection] = weakref.WeakSet()
-
-
-def _after_fork_in_child() -> None:
-    for projection in _PROJECTIONS:
-        projection._after_fork_in_child()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+_PROJECTIONS = renewed_in_child("_after_fork_in_child")

@@ -190,6 +190,7 @@ class _Asked:
     matches: TermMatches | None = None
 
 
+@frozen(eq=False)
 class QdrantSearcher:
     """`triptych_backends.sql.Searcher` over a `Projection`.
 
@@ -202,21 +203,11 @@ class QdrantSearcher:
 
     in_process = False
 
-    def __init__(
-        self,
-        projection: Projection,
-        filters: Filters,
-        local: Searcher,
-        *,
-        exact: bool = False,
-        falls_back: bool = False,
-    ) -> None:
-        self._projection = projection
-        self._collections = projection.collections
-        self._filters = filters
-        self._local = local
-        self._exact = exact
-        self._falls_back = falls_back
+    _projection: Projection
+    _filters: Filters
+    _local: Searcher
+    _exact: bool = False
+    _falls_back: bool = False
 
     def search(self, unit: Field, query: ChunkQuery) -> Sequence[Candidate]:
         if query.mode == "sparse":
@@ -251,9 +242,10 @@ class QdrantSearcher:
                 return None
             if all(self._projection.is_there(*each) for each in asked.places.items()):
                 return asked
+        where = self._projection.collections.where
         raise AwayError(
-            "another process keeps deleting the store's data from Qdrant at "
-            f"{self._collections.where}: try again later"
+            f"another process keeps deleting the store's data from Qdrant at {where}: try again "
+            "later"
         )
 
     def corpus_stats(
@@ -294,7 +286,7 @@ class QdrantSearcher:
 
     def _by_words(self, unit: Field, query: ChunkQuery) -> _Asked | None:
         """The best units in the keyword lane; None where Qdrant cannot rank them."""
-        if not self._collections.ranks_words():
+        if not self._projection.collections.ranks_words():
             return None
         places = self._places(query.dataset_ids)
         if not places:
@@ -312,7 +304,7 @@ class QdrantSearcher:
 
         def find(limit: int) -> Sequence[Found]:
             found = best_by_words(
-                self._collections, place, query.text, must, corpus=corpus, limit=limit
+                self._projection.collections, place, query.text, must, corpus=corpus, limit=limit
             )
             tokens.update((each.payload["key"], each.payload[TOKENS]) for each in found)
             return found
@@ -359,7 +351,7 @@ class QdrantSearcher:
 
         def find(limit: int) -> Sequence[Found]:
             where = Where(must=must)
-            ask = self._collections.nearest
+            ask = self._projection.collections.nearest
             found = ask(collection, vector, where, limit=limit, exact=self._exact)
             if len(found) < limit and not self._exact:
                 # A graph may lead to fewer than there are: a filtered search is never short.

@@ -16,7 +16,6 @@ SQLite leaves out, since its writers take turns anyhow.
 from __future__ import annotations
 
 import operator
-import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -24,6 +23,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import attrs
+
+from triptych._internal.forks import in_child
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Insert, Table
@@ -134,9 +135,7 @@ def _new_lock() -> None:
     _building = threading.RLock()
 
 
-if hasattr(os, "register_at_fork"):
-    # Another thread of the parent may have held the lock at the moment of the fork.
-    os.register_at_fork(after_in_child=_new_lock)
+in_child(_new_lock)
 
 
 def resolve(value: Any) -> Any:

@@ -170,7 +170,7 @@ def missing_parts(session: SqliteSession) -> list[tuple[str, str]]:
     missing = []
     for table in t.METADATA.sorted_tables:
         name = table.name
-        columns = _columns(session.driver, name)
+        columns = {row[1] for row in session.driver.execute(f"PRAGMA table_info({name})")}
         if not columns:
             missing.append((name, ""))
             continue
@@ -179,10 +179,6 @@ def missing_parts(session: SqliteSession) -> list[tuple[str, str]]:
         gone = {str(i.name) for i in table.indexes} - _indexes(session.driver, name)
         missing += [(name, f"index {index}") for index in sorted(gone)]
     return missing
-
-
-def _columns(driver: sqlite3.Connection, table: str) -> set[str]:
-    return {row[1] for row in driver.execute(f"PRAGMA table_info({table})")}
 
 
 def _indexes(driver: sqlite3.Connection, table: str) -> set[str]:

@@ -38,10 +38,11 @@ def check_number(
     raise ValidationError(f"{what} is {unit} {first}{last}, not {value!r:.60}")
 
 
-def number(**bounds: Any) -> Callable[[Any, Any, Any], None]:
-    """A validator of a field, which is a number within `check_number`'s ``bounds``."""
+def number(called: str = "", **bounds: Any) -> Callable[[Any, Any, Any], None]:
+    """A validator of a field, which is a number within `check_number`'s ``bounds``; the error calls
+    it ``called``, or by its name."""
 
     def check(instance: Any, field: Any, value: Any) -> None:
-        check_number(value, field.name, **bounds)
+        check_number(value, called or field.name, **bounds)
 
     return check

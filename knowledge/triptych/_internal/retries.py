@@ -9,18 +9,11 @@ from collections.abc import Callable
 import attrs
 
 from triptych._internal.numbers import number
-from triptych.errors import ValidationError
+from triptych.records.values import whole
 
 MOST_ATTEMPTS = 1_000
 
 _SLICE = 0.05  # seconds between two looks at whether the call was cancelled
-
-
-def _attempts(instance: object, attribute: attrs.Attribute[int], value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_ATTEMPTS:
-        raise ValidationError(
-            f"attempts is a whole number from 1 to {MOST_ATTEMPTS:,}, not {value!r}"
-        )
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -33,7 +26,7 @@ class Retries:
     for more than ``longest``, the call ends at once.
     """
 
-    attempts: int = attrs.field(default=4, validator=_attempts)
+    attempts: int = attrs.field(default=4, validator=whole(least=1, most=MOST_ATTEMPTS))
     base: float = attrs.field(default=0.5, validator=number(of="seconds"))
     longest: float = attrs.field(default=60.0, validator=number(of="seconds"))
 

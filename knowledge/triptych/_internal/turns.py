@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from triptych import deadlines
+from triptych._internal.forks import in_child
 
 _LOOK = 0.25  # seconds after which who waits looks whether its call was cancelled
 
@@ -36,8 +37,7 @@ class Turns:
         self._patience = patience
         self._longest = longest
         self._begin()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._begin)
+        in_child(self._begin)
 
     def _begin(self) -> None:
         self._free = threading.Semaphore(self._count) if self._count > 1 else threading.Lock()

@@ -8,6 +8,7 @@ import secrets
 import string
 import struct
 from collections.abc import Sequence
+from functools import cached_property
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -42,7 +43,6 @@ class AccessChanges:
             reader = reader._shown
         self._shown: _ShownChanges = _ShownChanges(view, reader)
         self._settings: SettingsStore | None = settings
-        self._seal: CursorSeal | None = None
         is_whole = view.access.dataset_ids is None and view.tree is None
         self.seals: bool = sealed_before or not is_whole
 
@@ -62,16 +62,15 @@ class AccessChanges:
         if not self.seals:
             return self._shown.read_changes(since, dataset_id=dataset_id, limit=limit)
         self._shown.check()
-        seal = self._sealed()
+        seal = self._seal
         position = None if since is None else seal.open(since)
         page = self._shown.read_changes(position, dataset_id=dataset_id, limit=limit)
         changes = (attrs.evolve(each, cursor=seal.close(each.cursor)) for each in page.changes)
         return attrs.evolve(page, changes=tuple(changes), cursor=seal.close(page.cursor))
 
-    def _sealed(self) -> CursorSeal:
-        if self._seal is None:
-            self._seal = CursorSeal(_secret(self._settings))
-        return self._seal
+    @cached_property
+    def _seal(self) -> CursorSeal:
+        return CursorSeal(_secret(self._settings))
 
 
 class _ShownChanges:

@@ -23,6 +23,7 @@ from triptych.records import (
     check_identifier,
     parse_filter,
 )
+from triptych.records.documents import document_subject
 from triptych.records.filters import (
     HEADING,
     NAME,
@@ -173,7 +174,7 @@ class AccessView:
 
     def admits(self, document: DocumentInfo | SourceDocument) -> bool:
         """Whether this state of a document is one of the caller's."""
-        return self.tree is None or self.tree.admits(_subject(document))
+        return self.tree is None or self.tree.admits(document_subject(document))
 
     def admitted(self, document: _Document | None) -> _Document | None:
         """``document``, None unless it is one of the caller's."""
@@ -283,13 +284,3 @@ def narrow_filter(tree: FilterTree | None, asked: Filter) -> Filter:
     if tree is None:
         return asked
     return attrs.evolve(asked, tree=guarded(tree, asked.tree), within=guarded(tree, asked.within))
-
-
-def _subject(document: DocumentInfo | SourceDocument) -> Subject:
-    return Subject(
-        name=document.name,
-        metadata=document.metadata,
-        version=document.version,
-        updated_at=document.updated_at,
-        expires_at=document.system.expires_at,
-    )

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from triptych import deadlines
+from triptych._internal.forks import in_child
 from triptych.answers.pack import ContextPack
 from triptych.answers.records import Answer, AnswerStream
 from triptych.deadlines import deadline
@@ -42,8 +43,7 @@ class _Threads:
 
 
 _threads = _Threads()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_threads.renew)
+in_child(_threads.renew)
 
 
 async def run(method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:

@@ -13,13 +13,14 @@ from triptych import deadlines, telemetry
 from triptych._internal.wording import FailureWarning
 from triptych.answers.citations import CitationFilter, check_turns, newest_turns, sentences_of
 from triptych.answers.context import ContextBuilder
-from triptych.answers.metering import MeteredLLM, given_llm
+from triptych.answers.metering import MeteredLLM
 from triptych.answers.options import NO_ANSWER, AnswerPrompt, ContextSettings, answer_messages
 from triptych.answers.pack import ContextPack
 from triptych.answers.records import Abstention, Answer, AnswerStream, CitedSource
 from triptych.answers.retrieval import Retrieved
 from triptych.contracts import LLM, AnswerabilityJudge
-from triptych.errors import ProviderError, UnusableAnswerError, ValidationError
+from triptych.contracts.models import check_llm, how_to_set
+from triptych.errors import NotAvailableError, ProviderError, UnusableAnswerError, ValidationError
 from triptych.records import Answerability, Layer, Message, ModelUsage, Prices, Query, check_whole
 from triptych.search.model_rewriters import make_standalone
 from triptych.telemetry import Operation
@@ -73,6 +74,10 @@ class AskRequest:
                 "answerability is a function from a Result to 'enough', 'weak' or 'nothing', not "
                 f"{answerability!r:.60}"
             )
+        if llm is None:
+            raise NotAvailableError(
+                f"there is no language model to answer with: {how_to_set('llm')}"
+            ).hinted("`triptych context` prints what a model would be shown")
         return cls(
             query=query,
             settings=ContextSettings(
@@ -85,7 +90,7 @@ class AskRequest:
             ),
             max_tokens=check_whole(max_tokens, "max_tokens", least=1),
             conversation=check_turns(query.conversation),
-            llm=given_llm(llm),
+            llm=check_llm(llm, "stream"),
             prompt=prompt or AnswerPrompt(),
             prices=prices,
             answerability=answerability,

@@ -22,20 +22,14 @@ from triptych.search.query import validate
 from triptych.text import ANALYZER_VERSION
 
 
+@attrs.frozen(eq=False)
 class ContextBuilder:
     """What `Service.context` does."""
 
-    def __init__(
-        self,
-        searches: SearchPipeline,
-        documents: DocumentRepo,
-        chunks: ChunkRepo,
-        recipe: ContextParameters | None = None,
-    ) -> None:
-        self._searches = searches
-        self._documents = documents
-        self._chunks = chunks
-        self._recipe = recipe or ContextParameters()
+    _searches: SearchPipeline
+    _documents: DocumentRepo
+    _chunks: ChunkRepo
+    _recipe: ContextParameters = attrs.field(factory=ContextParameters)
 
     def build(self, query: Query, settings: ContextSettings) -> ContextPack:
         """The best mixture under the budget."""

@@ -9,31 +9,12 @@ import attrs
 
 from triptych import deadlines, telemetry
 from triptych.contracts import LLM
-from triptych.contracts.models import check_llm
-from triptych.errors import NotAvailableError, ProviderError, TriptychError
+from triptych.errors import ProviderError, TriptychError
 from triptych.records import Generation, Message, ModelUsage, Prices, Usage
 from triptych.telemetry import Operation
 from triptych.text.tokens import estimate_tokens
 
 _DOING = "the answer"
-
-
-def given_llm(llm: object) -> LLM:
-    """``llm``, if it is one.
-
-    Raises:
-        NotAvailableError: there is none.
-        ValidationError: it is something else.
-    """
-    if llm is None:
-        raise NotAvailableError(
-            "there is no language model: open the knowledge base with an llm, or pass one with the "
-            "question"
-        ).hinted(
-            "set TRIPTYCH_LLM, or llm in triptych.toml, to anthropic:…, openai:… or ollama:…; "
-            "`triptych context` prints what a model would read"
-        )
-    return check_llm(llm, "stream")
 
 
 class MeteredLLM:

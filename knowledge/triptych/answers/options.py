@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Literal, TypedDict
 
 import attrs
+from attrs.validators import optional
 
 from triptych._internal.digests import digest
 from triptych.answers.pieces import check_format
 from triptych.contracts import LLM, AnswerabilityJudge
 from triptych.errors import ValidationError
-from triptych.records import Layer, Message, Prices, check_text, check_whole, to_layer
+from triptych.records import Layer, Message, Prices, check_text, to_layer
 from triptych.records.queries import DatasetSearchOptions, SearchOptions
+from triptych.records.values import whole
 from triptych.text.tokens import ESTIMATE, TokenCounter, as_counter
 
 NO_ANSWER: Final = "NO_ANSWER"
@@ -204,21 +206,9 @@ def _layers(layers: Any) -> frozenset[Layer]:
     return kinds
 
 
-def _budget(tokens: int) -> int:
-    return check_whole(tokens, "token_budget")
-
-
-def _prefix_tokens(tokens: int | None) -> int | None:
-    return None if tokens is None else check_whole(tokens, "prefix_tokens", least=1)
-
-
 def _lasting_counter(counter: Any) -> TokenCounter:
     # Processes with tiktoken and without it would choose other layers.
     return ESTIMATE if counter is None else as_counter(counter)
-
-
-def _max_pieces(most: int | None) -> int | None:
-    return None if most is None else check_whole(most, "max_pieces", least=1)
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -231,13 +221,13 @@ class ContextSettings:
         ValidationError: one of them is invalid.
     """
 
-    token_budget: int = attrs.field(converter=_budget)
+    token_budget: int = attrs.field(validator=whole())
     format: str = attrs.field(converter=check_format)
     layers: frozenset[Layer] = attrs.field(converter=_layers)
-    max_pieces: int | None = attrs.field(converter=_max_pieces)
+    max_pieces: int | None = attrs.field(validator=optional(whole(least=1)))
     counter: TokenCounter = attrs.field(converter=as_counter)
     fence: bool
-    prefix_tokens: int | None = attrs.field(default=None, converter=_prefix_tokens)
+    prefix_tokens: int | None = attrs.field(default=None, validator=optional(whole(least=1)))
     prefix_counter: TokenCounter = attrs.field(default=None, converter=_lasting_counter)
 
     def __attrs_post_init__(self) -> None:

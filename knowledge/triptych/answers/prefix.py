@@ -14,9 +14,10 @@ from triptych._internal.wording import counted
 from triptych.answers.options import ContextSettings
 from triptych.answers.pieces import FORMATS, Citation, Piece, render_piece, said, whole
 from triptych.contracts import Store
-from triptych.derivation.folder_tree import is_folder, pages_of
+from triptych.contracts.pages import document_pages, pages_of
+from triptych.derivation.folder_tree import is_folder
 from triptych.derivation.layers import Inputs, all_inputs, layer_stale_reason
-from triptych.derivation.living_documents import LivingDocuments, document_pages
+from triptych.derivation.living_documents import LivingDocuments
 from triptych.records import DerivedLayer, DocumentInfo, FilterTree, Layer
 from triptych.signatures import content_sha256
 

@@ -190,14 +190,10 @@ class AnswerStream(CloseOnExit, Iterator[str]):
     """
 
     def __init__(self, pack: ContextPack, pieces: Generator[str, None, Answer]) -> None:
-        self._pack = pack
+        self.pack: ContextPack = pack
+        """What the model is shown: the pieces that citations name."""
         self._pieces = pieces
         self._answer: Answer | None = None
-
-    @property
-    def pack(self) -> ContextPack:
-        """The context that the model gets, with the pieces that citations name."""
-        return self._pack
 
     @property
     def answer(self) -> Answer:

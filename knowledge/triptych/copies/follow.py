@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
@@ -14,6 +13,7 @@ import attrs
 
 from triptych import deadlines
 from triptych._internal.progress import ProgressCallback
+from triptych._internal.retries import wait
 from triptych.contracts import AnswerCache, ChangeReader, SettingsStore, Store
 from triptych.contracts.change_pages import check_poll
 from triptych.copies.copy import copy_dataset, copy_states
@@ -31,6 +31,8 @@ from triptych.errors import (
 )
 from triptych.records import ChangeCursor, Layer
 from triptych.records.spaces import sparse
+
+_check = partial(deadlines.check, "following a store")
 
 _MAKES_REPLICA: Final = (
     "the same command with --replace makes it a replica: what the source does not have is then "
@@ -217,15 +219,8 @@ def follow_store(
         if not replica.is_behind and done(partial(erasures.repeat, erased)):
             yield CopyReport(erased=True)
         while done(replica.moment) == seen:
-            _wait(poll)
-        deadlines.check("following a store")
-
-
-def _wait(seconds: float) -> None:
-    deadlines.check("following a store")
-    left = deadlines.remaining()
-    time.sleep(seconds if left is None else min(seconds, left))
-    deadlines.check("following a store")
+            wait(poll, _check)
+        _check()
 
 
 @attrs.frozen
@@ -247,7 +242,7 @@ class _Persistent:
                 if self.on_failure is None:
                     raise
                 self.on_failure(error, pause)
-            _wait(pause)
+            wait(pause, _check)
             pause = max(self.pause, min(2 * pause, _LONGEST_PAUSE))
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol, TypeVar
 import attrs
 
 from triptych.contracts import Store
+from triptych.contracts.pages import documents_of, pages_of
 from triptych.contracts.rules import is_of_document
 from triptych.copies.notes import BACKUPS, ERASED, UNFINISHED, unfinished_copy
 from triptych.errors import StoreError
@@ -21,7 +22,6 @@ from triptych.leases import LEASES
 from triptych.records import (
     DatasetConfig,
     DerivedChunk,
-    DerivedLayer,
     DerivedSig,
     DocumentInfo,
     Layer,
@@ -35,7 +35,6 @@ from triptych.records.spaces import sparse
 
 T = TypeVar("T")
 
-_PAGE: Final = 500
 _KINDS: Final = (Layer.ABSTRACT, Layer.OVERVIEW)
 _ATTEMPTS: Final = 20
 MARKS: Final = "replica."
@@ -179,10 +178,7 @@ class StoreStates:
 
     def infos(self, dataset_id: str) -> Iterator[DocumentInfo]:
         """The documents without their contents, in order of names."""
-        after = ""
-        while page := self.store.documents.list(dataset_id, after=after, limit=_PAGE):
-            yield from page
-            after = page[-1].name
+        return documents_of(self.store.documents.list, dataset_id)
 
     def other_histories(self, dataset_id: str, infos: Iterable[DocumentInfo]) -> Iterator[str]:
         versions = self._has.versions
@@ -195,13 +191,8 @@ class StoreStates:
                 yield mine.name
 
     def _layer_names(self, dataset_id: str) -> set[str]:
-        return {layer.doc_name for kind in _KINDS for layer in self._layer_pages(dataset_id, kind)}
-
-    def _layer_pages(self, dataset_id: str, kind: Layer) -> Iterator[DerivedLayer]:
-        after = None
-        while page := self.store.layers.page(dataset_id, kind, after=after, limit=_PAGE):
-            yield from page
-            after = page[-1].doc_name
+        layers = self.store.layers
+        return {each.doc_name for kind in _KINDS for each in pages_of(layers, dataset_id, kind)}
 
     def _journal_of(self, dataset_id: str) -> Mapping[str, tuple[QuarantinedLayer, ...]]:
         found: dict[str, tuple[QuarantinedLayer, ...]] = {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from threading import Lock
 
 import attrs
 
+from triptych._internal.forks import in_child
 from triptych.errors import ValidationError
 from triptych.records import Failure, NewDocument, PutOutcome, PutReport
 from triptych.records.reports import summed
@@ -169,8 +169,7 @@ def _after_fork_in_child() -> None:
         gc.enable()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+in_child(_after_fork_in_child)
 
 
 def check_documents(documents: object) -> None:

@@ -246,18 +246,13 @@ class Deriver:
         layers: LayerRepo | None = None,
     ) -> Filler[V]:
         """What fills in the vectors of one of the models; see `Filler`."""
+        from triptych._internal.progress import EmbeddingProgress
         from triptych.vectors.filler import Filler
 
-        return Filler(
-            documents,
-            chunks,
-            model,
-            dataset_id,
-            meter,
-            concurrency=self._concurrency,
-            leases=self._leases,
-            layers=layers,
-        )
+        at_a_time, leases = self._concurrency, self._leases
+        run = None if model is None else model.run(chunks, dataset_id, at_a_time, leases)
+        meter = meter or EmbeddingProgress(None)
+        return Filler(documents, chunks, model, dataset_id, meter, run, layers)
 
     def _finish(
         self, draft: _Draft, vectors: Mapping[str, Vector], unclaimed: set[str]
@@ -325,6 +320,7 @@ class _Draft:
     """What is to be embedded, by digest: the texts that the embedder covers."""
 
 
+@attrs.define(eq=False, slots=False)
 class SetFiller(CloseOnExit):
     """A `Filler` for the embedder, and one for each further model.
 
@@ -337,34 +333,25 @@ class SetFiller(CloseOnExit):
         touched: the names whose sets were derived, or lacked embeddings.
     """
 
-    def __init__(
-        self,
-        documents: DocumentRepo,
-        chunks: ChunkRepo,
-        deriver: Deriver,
-        dataset_id: str,
-        meter: EmbeddingProgress | None = None,
-    ) -> None:
-        self.deriver: Deriver = deriver
-        self._known = deriver
-        if deriver.next is not None:
-            self.deriver = deriver.of_config(chunks.config(dataset_id))
-        self._documents = documents
-        self._chunks = chunks
-        self._dataset_id = dataset_id
-        self._meter = meter
+    _documents: DocumentRepo
+    _chunks: ChunkRepo
+    _known: Deriver
+    _dataset_id: str
+    _meter: EmbeddingProgress | None = None
+
+    def __attrs_post_init__(self) -> None:
+        self.deriver: Deriver = self._known
+        if self.deriver.next is not None:
+            self.deriver = self.deriver.of_config(self._chunks.config(self._dataset_id))
         self._before: list[FillResult] = []
-        self.vectors: Filler[Vector] = self._filler()
+        self.vectors: Filler[Vector] = self._filler(self.deriver, self.deriver.model)
         self.touched: set[str] = set()
         self._further: list[Filler[Any]] = [
-            deriver.filler(documents, chunks, model, dataset_id, meter) for model in deriver.further
+            self._filler(self._known, model) for model in self._known.further
         ]
 
-    def _filler(self) -> Filler[Vector]:
-        deriver = self.deriver
-        return deriver.filler(
-            self._documents, self._chunks, deriver.model, self._dataset_id, self._meter
-        )
+    def _filler(self, deriver: Deriver, model: VectorModel[V] | None) -> Filler[V]:
+        return deriver.filler(self._documents, self._chunks, model, self._dataset_id, self._meter)
 
     def follow(self) -> bool:
         """Go on with the dataset's embedder of now; False where that is no other one.
@@ -380,7 +367,7 @@ class SetFiller(CloseOnExit):
         made = self.vectors.result()
         self._before.append(attrs.evolve(made, pending=(), failed=()))
         self.deriver = deriver
-        self.vectors = self._filler()
+        self.vectors = self._filler(deriver, deriver.model)
         self.vectors.later(made.pending)
         return True
 

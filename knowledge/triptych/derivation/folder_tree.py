@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 import attrs
 
 from triptych.contracts import LayerRepo
+from triptych.contracts.pages import pages_of
+from triptych.errors import ValidationError
 from triptych.records import MAX_NAME_BYTES, DerivedLayer, DocumentSummary, Layer
 from triptych.signatures import SummariesDigest
 
@@ -36,16 +38,6 @@ def line_size(name: str, abstract: str) -> int:
     return len(name.encode()) + len(abstract.encode()) + 5 if abstract.strip() else 0
 
 
-def pages_of(
-    layers: LayerRepo, dataset_id: str, layer: Layer, *, prefix: str = "", after: str | None = None
-) -> Iterator[DerivedLayer]:
-    """The layers of one kind whose names start with ``prefix`` and come after ``after``, by name,
-    read page by page."""
-    while page := layers.page(dataset_id, layer, prefix=prefix, after=after, limit=_PAGE):
-        yield from page
-        after = page[-1].doc_name
-
-
 @attrs.frozen(slots=True)
 class Folder:
     """A folder all of whose documents were seen.
@@ -55,7 +47,7 @@ class Folder:
         documents: how many documents are below it.
         children: how many of its children have an abstract.
         pending: whether a child's abstract is about to be made.
-        expected: how many children have none yet, and are about to get one.
+        expected: how many children have none yet, or a blank one, and are about to get one.
         input_sig: the digest of its children's abstracts.
         size: the bytes of the lines that tell a model of them.
     """
@@ -108,12 +100,10 @@ class FolderWalk:
         self._reach(parent_of(name))
         top = self._stack[-1]
         top.documents += 1
-        top.pending = top.pending or pending
-        top.expected += pending and abstract is None
         if abstract is not None:
             self._flat.add(name, abstract)
-            _add(top, name, abstract)
             top.told += 1
+        _add(top, name, abstract, pending=pending)
 
     def folder(
         self, name: str, abstract: DerivedLayer | None, overview: DerivedLayer | None = None
@@ -154,16 +144,20 @@ class FolderWalk:
             around = self._stack[-1]
             around.documents += top.documents
             around.told += top.told
-            around.pending = around.pending or pending
-            around.expected += pending and top.abstract is None
-            if top.told and top.abstract is not None:
-                _add(around, top.name, top.abstract.content)
+            # A folder none of whose documents has an abstract counts as one without.
+            told = top.abstract.content if top.told and top.abstract is not None else None
+            _add(around, top.name, told, pending=pending)
 
 
-def _add(folder: _Open, name: str, abstract: str) -> None:
-    folder.taken.add(name, abstract)
-    folder.children += 1
-    folder.size += line_size(name, abstract)
+def _add(folder: _Open, name: str, abstract: str | None, *, pending: bool) -> None:
+    size = 0
+    if abstract is not None:
+        folder.taken.add(name, abstract)
+        folder.children += 1
+        size = line_size(name, abstract)
+    folder.size += size
+    folder.pending = folder.pending or pending
+    folder.expected += pending and not size
 
 
 def summaries_of(layers: LayerRepo, dataset_id: str) -> Iterator[DocumentSummary]:
@@ -171,6 +165,19 @@ def summaries_of(layers: LayerRepo, dataset_id: str) -> Iterator[DocumentSummary
     for layer in pages_of(layers, dataset_id, Layer.ABSTRACT):
         if not is_folder(layer.doc_name):
             yield DocumentSummary(name=layer.doc_name, abstract=layer.content)
+
+
+def check_summaries(summaries: Iterable[DocumentSummary]) -> list[DocumentSummary]:
+    """``summaries`` as a list, if it holds nothing else."""
+    several = isinstance(summaries, Iterable)
+    below = [*summaries] if several else []
+    for each in below if several else [summaries]:
+        if not several or not isinstance(each, DocumentSummary):
+            raise ValidationError(
+                f"summaries takes several DocumentSummary records, not {type(each).__name__}: give "
+                "a list of DocumentSummary(name=…, abstract=…)"
+            )
+    return below
 
 
 def folder_inputs(abstracts: Iterable[DerivedLayer]) -> dict[str, frozenset[str]]:

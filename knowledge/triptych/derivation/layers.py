@@ -11,13 +11,14 @@ import attrs
 
 from triptych import deadlines
 from triptych.contracts import ChunkRepo, LayerRepo
+from triptych.contracts.pages import pages_of
 from triptych.contracts.rules import missing_dataset
 from triptych.derivation.deriver import Deriver
 from triptych.derivation.folder_tree import (
+    check_summaries,
     children,
     folder_inputs,
     is_folder,
-    pages_of,
     parent_of,
     summaries_of,
 )
@@ -96,23 +97,15 @@ def all_inputs(layers: LayerRepo, dataset_id: str) -> Inputs:
     return lambda folder, digest: digest in known().get(folder, nothing)
 
 
+@attrs.frozen(eq=False)
 class LayerService:
     """The Service's layer methods."""
 
-    def __init__(
-        self,
-        living: LivingDocuments,
-        chunks: ChunkRepo,
-        layers: LayerRepo,
-        deriver: Deriver,
-        check_config: Callable[[str], None],
-    ) -> None:
-        self._chunks = chunks
-        self._documents = living.stored
-        self._living = living
-        self._layers = layers
-        self._deriver = deriver
-        self._check_config = check_config
+    _living: LivingDocuments
+    _chunks: ChunkRepo
+    _layers: LayerRepo
+    _deriver: Deriver
+    _check_config: Callable[[str], None]
 
     def _deriver_of(self, dataset_id: str) -> Deriver:
         if self._deriver.next is None:
@@ -124,7 +117,7 @@ class LayerService:
         stored = self._layers.get(dataset_id, name, _summary_layer(layer))
         if stored is None:
             return None
-        info = None if is_folder(name) else self._documents.get_info(dataset_id, name)
+        info = None if is_folder(name) else self._living.stored.get_info(dataset_id, name)
         if self._living.hides(info):
             return None
         return self._judged(stored, info, inputs_of(self._layers, dataset_id))
@@ -133,7 +126,7 @@ class LayerService:
         """All layers with their freshness."""
         kind = None if layer is None else _summary_layer(layer)
         stored = self._layers.list(dataset_id, layer=kind)
-        infos = {info.name: info for info in self._documents.list(dataset_id)} if stored else {}
+        infos = {info.name: info for info in self._living.stored.list(dataset_id)} if stored else {}
         inputs = all_inputs(self._layers, dataset_id)
         found = ((each, infos.get(each.doc_name)) for each in stored)
         return [
@@ -160,7 +153,7 @@ class LayerService:
             raise _moved_on(name, source_version, info.version)
         made = self._made(dataset_id, name, kind, content, prompt_sig, info)
         if not self._layers.put(made):
-            latest = self._documents.get_info(dataset_id, name)
+            latest = self._living.stored.get_info(dataset_id, name)
             raise _moved_on(name, info.version, 0 if latest is None else latest.version)
         return attrs.evolve(made, vector=None)
 
@@ -175,15 +168,17 @@ class LayerService:
     ) -> DerivedLayer:
         """Store a layer of a folder, or with ``folder`` "" the dataset's own."""
         kind = _summary_layer(layer)
-        if dataset_id not in (datasets := self._documents.list_datasets()):
+        if dataset_id not in (datasets := self._living.stored.list_datasets()):
             raise missing_dataset(dataset_id, datasets)
-        if folder and not self._documents.list(dataset_id, prefix=folder, after=folder, limit=1):
+        if folder and not self._living.stored.list(
+            dataset_id, prefix=folder, after=folder, limit=1
+        ):
             raise NotFoundError(
                 f"no document of {dataset_id!r} is in {folder!r}: there is nothing to store a "
                 "layer of"
             )
         if summaries is not None:
-            below = _listed(summaries)
+            below = check_summaries(summaries)
         elif folder:
             below = children(self._layers, dataset_id, folder)
         else:
@@ -217,7 +212,7 @@ class LayerService:
                 continue
             sig = attrs.evolve(stored.sig, embed_sig=deriver.embed_sig)
             if not is_folder(stored.doc_name):
-                info = self._documents.get_info(dataset_id, stored.doc_name)
+                info = self._living.stored.get_info(dataset_id, stored.doc_name)
                 if info is None or info.content_sha256 != sig.input_sig:
                     continue
                 sig = attrs.evolve(sig, source_version=info.version)
@@ -302,17 +297,6 @@ class LayerService:
             lambda digest: inputs(stored.doc_name, digest),
         )
         return attrs.evolve(stored, stale=reason)
-
-
-def _listed(summaries: Iterable[DocumentSummary]) -> list[DocumentSummary]:
-    below = [*summaries] if isinstance(summaries, Iterable) else [summaries]
-    for each in below:
-        if not isinstance(each, DocumentSummary):
-            raise ValidationError(
-                f"summaries takes DocumentSummary records, not {type(each).__name__}: give "
-                "DocumentSummary(name=…, abstract=…)"
-            )
-    return below
 
 
 def _summary_layer(layer: Layer | str) -> Layer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ import attrs
 from triptych import deadlines
 from triptych._internal import sequence_diff
 from triptych.contracts import ChunkRepo, DocumentRepo, Store, VersionReader
+from triptych.contracts.pages import document_pages
 from triptych.errors import NotAvailableError, NotFoundError
 from triptych.records import (
     AnySpace,
@@ -73,16 +74,6 @@ class LivingDocuments:
     def count(self, dataset_id: str, *, where: FilterTree | None = None) -> int:
         """See `DocumentRepo.count`."""
         return self.stored.count(dataset_id, where=self.narrow([dataset_id], where))
-
-
-def document_pages(
-    documents: DocumentRepo, dataset_id: str, where: FilterTree | None = None
-) -> Iterator[Sequence[DocumentInfo]]:
-    """The documents without their contents, by name: each page as it is when it is read."""
-    after = ""
-    while page := documents.list(dataset_id, after=after, limit=_PAGE, where=where):
-        yield page
-        after = page[-1].name
 
 
 def remove_expired(

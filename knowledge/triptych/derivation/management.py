@@ -9,8 +9,9 @@ import attrs
 
 from triptych import deadlines
 from triptych.contracts import ChunkRepo
+from triptych.contracts.pages import document_pages
 from triptych.derivation.batches import BATCH_CHARACTERS
-from triptych.derivation.living_documents import LivingDocuments, document_pages, put_again
+from triptych.derivation.living_documents import LivingDocuments, put_again
 from triptych.derivation.writer import Writer
 from triptych.errors import ConflictError, ValidationError
 from triptych.records import (
@@ -27,7 +28,7 @@ from triptych.records import (
     parse_filter,
 )
 from triptych.records.filters import EXPIRES_AT, NAME, UPDATED_AT, VERSION, all_of
-from triptych.records.metadata import ComparisonKey, comparison_key
+from triptych.records.metadata import comparison_key
 from triptych.records.values import check_document_name
 from triptych.signatures import document_info
 
@@ -71,12 +72,8 @@ def sort_key(info: DocumentInfo, field: str) -> tuple[bool, int, Any]:
         return True, 0, 0
     kind, value = comparison_key(info.metadata[field])
     if kind == "list":
-        return False, _KINDS.index(kind), [_item(key) for key in value]
+        return False, _KINDS.index(kind), [(_KINDS.index(k), v) for k, v in value]
     return False, _KINDS.index(kind), value
-
-
-def _item(key: ComparisonKey) -> tuple[int, Any]:
-    return _KINDS.index(key[0]), key[1]
 
 
 @attrs.frozen

@@ -9,12 +9,13 @@ import attrs
 from triptych import deadlines
 from triptych._internal.progress import EmbeddingProgress, Progress, ProgressCallback
 from triptych.contracts import ChunkRepo, DocumentRepo, LayerRepo
+from triptych.contracts.pages import document_pages
 from triptych.contracts.rules import has_source
 from triptych.derivation.batches import BATCH_CHARACTERS, check_progress
 from triptych.derivation.deriver import Deriver, SetFiller
 from triptych.derivation.folder_tree import is_folder
 from triptych.derivation.layers import LayerService
-from triptych.derivation.living_documents import document_pages, remove_expired
+from triptych.derivation.living_documents import remove_expired
 from triptych.derivation.writer import Writer
 from triptych.errors import CancelledError, ConflictError, ModelMismatchError, StoreAwayError
 from triptych.records import (
@@ -32,6 +33,7 @@ from triptych.vectors.filler import FillResult, derivation_failures
 _PAGE = 256
 
 
+@attrs.frozen(eq=False)
 class RebuildRunner:
     """The Service's rebuilds.
 
@@ -39,19 +41,11 @@ class RebuildRunner:
     goes on where it stopped, for what it made is fresh by then.
     """
 
-    def __init__(
-        self,
-        documents: DocumentRepo,
-        chunks: ChunkRepo,
-        layers: LayerRepo,
-        writer: Writer,
-        layer_desk: LayerService,
-    ) -> None:
-        self._documents = documents
-        self._chunks = chunks
-        self._layers = layers
-        self._writer = writer
-        self._layer_desk = layer_desk
+    _documents: DocumentRepo
+    _chunks: ChunkRepo
+    _layers: LayerRepo
+    _writer: Writer
+    _layer_desk: LayerService
 
     def named(self, dataset_id: str, names: Sequence[str]) -> RebuildReport:
         """Bring these documents' sets up to date; remove what is left of those that are gone.
@@ -201,24 +195,16 @@ def _filled(report: RebuildReport, filler: SetFiller) -> RebuildReport:
 # Pending vectors
 
 
+@attrs.frozen(eq=False)
 class PendingEmbedder:
     """See `Service.embed_pending`."""
 
-    def __init__(
-        self,
-        documents: DocumentRepo,
-        chunks: ChunkRepo,
-        deriver: Deriver,
-        writer: Writer,
-        layers: LayerService,
-        stats: Callable[[str], DatasetStats | None],
-    ) -> None:
-        self._documents = documents
-        self._chunks = chunks
-        self._deriver = deriver
-        self._writer = writer
-        self._layers = layers
-        self._stats = stats
+    _documents: DocumentRepo
+    _chunks: ChunkRepo
+    _deriver: Deriver
+    _writer: Writer
+    _layers: LayerService
+    _stats: Callable[[str], DatasetStats | None]
 
     def datasets(
         self, dataset_ids: Sequence[str], progress: ProgressCallback | None

@@ -43,22 +43,15 @@ _TRIES = 8
 """How often a set is swapped in while the dataset is deleted, and begun again, beneath it."""
 
 
+@attrs.frozen(eq=False)
 class Writer:
     """Puts; the Service validates before and reports after."""
 
-    def __init__(
-        self,
-        documents: DocumentRepo,
-        chunks: ChunkRepo,
-        deriver: Deriver,
-        language: str,
-        outliner: Outliner | None = None,
-    ) -> None:
-        self._documents = documents
-        self._chunks = chunks
-        self._deriver = deriver
-        self._language = language
-        self._outliner = outliner
+    _documents: DocumentRepo
+    _chunks: ChunkRepo
+    _deriver: Deriver
+    _language: str
+    _outliner: Outliner | None = None
 
     # The dataset's configuration
 

@@ -10,10 +10,10 @@ import attrs
 from triptych import deadlines
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.contracts import Capabilities, DocumentRepo, Embedder, Store
+from triptych.contracts.pages import document_pages, pages_of
 from triptych.copies.notes import abandoned_drafts, forget_copies, unfinished_copy
 from triptych.derivation.deriver import Deriver
-from triptych.derivation.folder_tree import is_folder, pages_of
-from triptych.derivation.living_documents import document_pages
+from triptych.derivation.folder_tree import is_folder
 from triptych.derivation.rebuild import RebuildRunner
 from triptych.diagnostics.checks import CHECKS, FindingCollector
 from triptych.diagnostics.documents import LeftOut, examine_document

@@ -19,6 +19,7 @@ from triptych import deadlines
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.answers.pieces import new_mark
 from triptych.contracts import LLM
+from triptych.contracts.models import check_llm
 from triptych.errors import NotFoundError, ProviderError, ProviderSetupError
 from triptych.evaluation.collections import JudgedPassage, JudgedQuery
 from triptych.evaluation.targets import find_passage, names_in
@@ -93,6 +94,7 @@ def propose_questions(
     check_whole(count, "count")
     check_whole(unanswerable, "unanswerable")
     check_whole(per_document, "per_document", least=1)
+    check_llm(llm)
     names = sorted(names_in(service, dataset_id), key=_digest)
     if not names:
         raise NotFoundError(f"the dataset {dataset_id!r} has no documents to ask about")

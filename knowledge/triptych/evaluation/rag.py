@@ -21,6 +21,7 @@ import numpy as np
 from triptych import deadlines
 from triptych._internal.progress import ProgressCallback
 from triptych.contracts import LLM, Embedder
+from triptych.contracts.models import check_llm, how_to_set
 from triptych.errors import ProviderError, TriptychError, ValidationError
 from triptych.evaluation.collections import Collection, one_by_one
 from triptych.evaluation.significance import Estimate, bootstrap, few_queries_warning
@@ -175,6 +176,7 @@ def evaluate_answers(
         ValidationError: there are no samples, a metric is unknown, or two samples have the same id.
         ProviderError: every call of the judge failed.
     """
+    check_llm(judge)
     for metric in metrics:
         if metric not in RAG_METRICS:
             raise ValidationError(
@@ -316,7 +318,9 @@ def _warnings(
     if failed:
         warnings.append(f"a model failed {failed} times; those are not scored: see problems")
     if no_embedder:
-        warnings.append("answer relevance needs an embedder, but none was given")
+        warnings.append(
+            f"answer relevance needs an embedder, but none was given: {how_to_set('embedder')}"
+        )
     short = [f"{name} {count}" for name, count in scored.items() if count < samples]
     if short:
         warnings.append(f"of {samples} samples there are values for fewer: {', '.join(short)}")

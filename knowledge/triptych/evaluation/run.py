@@ -130,7 +130,9 @@ def evaluate(
         NotFoundError: the dataset does not exist.
         NotAvailableError: a named mode could not serve any query.
     """
-    granularity = _granularity(granularity)
+    if granularity not in (Granularity.DOCUMENT, Granularity.CHUNK):
+        raise ValidationError(f"{granularity!r} is not a granularity: choose 'document' or 'chunk'")
+    granularity = Granularity(granularity)
     chosen = _modes(service, modes)
     every = collection.queries
     collection = attrs.evolve(
@@ -288,12 +290,6 @@ class EvaluationRun:
                 else recall_at(depth, units, targets.grades, least_grade=self.least_grade)
             )
         return curve
-
-
-def _granularity(value: Granularity | str) -> Granularity:
-    if value in (Granularity.DOCUMENT, Granularity.CHUNK):
-        return Granularity(value)
-    raise ValidationError(f"{value!r} is not a granularity: choose 'document' or 'chunk'")
 
 
 def _modes(service: Service, modes: Sequence[Mode | str] | None) -> list[Mode | str]:

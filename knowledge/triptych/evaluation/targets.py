@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from triptych.contracts.pages import documents_of
 from triptych.errors import ValidationError
 from triptych.evaluation.collections import Collection, JudgedQuery
 from triptych.records import Hit
@@ -128,9 +129,6 @@ def _holds(chunk: Span, passage: Span) -> bool:
     return shared > 0 and 2 * shared >= min(chunk[1] - chunk[0], passage[1] - passage[0])
 
 
-_PAGE = 1_000
-
-
 def find_targets(
     service: Service, dataset_id: str, collection: Collection, *, passages: bool
 ) -> dict[str, Targets]:
@@ -191,7 +189,4 @@ def _hits(service: Service, dataset_id: str, name: str, chunks: bool) -> int:
 
 def names_in(service: Service, dataset_id: str) -> Iterator[str]:
     """The names of a dataset's documents, in order."""
-    page = service.list_documents(dataset_id, limit=_PAGE)
-    while page:
-        yield from (info.name for info in page)
-        page = service.list_documents(dataset_id, after=page[-1].name, limit=_PAGE)
+    return (info.name for info in documents_of(service.list_documents, dataset_id))

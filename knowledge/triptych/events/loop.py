@@ -165,6 +165,7 @@ class _Flush:
     error: Exception | None = None
 
 
+@attrs.define(eq=False, slots=False)
 class RebuildLoop:
     """`run` is called once, by one thread; everything else by any, at any time.
 
@@ -172,18 +173,14 @@ class RebuildLoop:
     signal handler in the thread of `run` can close.
     """
 
-    def __init__(
-        self,
-        options: ReloaderOptions,
-        clock: Clock,
-        random: Random,
-        on_rebuild: RebuildCallback | None,
-    ) -> None:
+    _options: ReloaderOptions
+    _clock: Clock
+    _random: Random
+    _on_rebuild: RebuildCallback | None
+
+    def __attrs_post_init__(self) -> None:
         self.changed: threading.Condition = threading.Condition(threading.RLock())
-        self._options = options
-        self._clock = clock
-        self._on_rebuild = on_rebuild
-        self._window = Window(options, random)
+        self._window = Window(self._options, self._random)
         self._flushes: list[_Flush] = []
         self._rebuilding: deadlines.CancelScope | None = None
         self._ended = self._last = False

@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import attrs
+from attrs.validators import optional
 
 from triptych import deadlines
-from triptych._internal.numbers import check_number
+from triptych._internal.numbers import number
 from triptych.errors import ValidationError
 from triptych.records import RebuildReport, RebuildScope
 
@@ -94,6 +95,10 @@ RebuildCallback = Callable[[RebuildRecord], None]
 rebuild waits for it."""
 
 
+_ABOVE_0 = number(of="seconds", above=True)
+_NONE_OR_ABOVE_0: Any = optional(_ABOVE_0)
+
+
 @attrs.frozen(kw_only=True, slots=True)
 class ReloaderOptions:
     """The times of an `EventReloader`, all in seconds.
@@ -111,19 +116,13 @@ class ReloaderOptions:
             ``backoff_max`` below ``backoff_initial``.
     """
 
-    debounce: float = 0.5
-    max_delay: float = 5.0
-    rebuild_timeout: float | None = 30.0
-    backoff_initial: float = 1.0
-    backoff_max: float = 300.0
+    debounce: float = attrs.field(default=0.5, validator=number(of="seconds"))
+    max_delay: float = attrs.field(default=5.0, validator=number(of="seconds"))
+    rebuild_timeout: float | None = attrs.field(default=30.0, validator=_NONE_OR_ABOVE_0)
+    backoff_initial: float = attrs.field(default=1.0, validator=_ABOVE_0)
+    backoff_max: float = attrs.field(default=300.0, validator=_ABOVE_0)
 
     def __attrs_post_init__(self) -> None:
-        check_number(self.debounce, "debounce", of="seconds")
-        check_number(self.max_delay, "max_delay", of="seconds")
-        if self.rebuild_timeout is not None:
-            check_number(self.rebuild_timeout, "rebuild_timeout", of="seconds", above=True)
-        check_number(self.backoff_initial, "backoff_initial", of="seconds", above=True)
-        check_number(self.backoff_max, "backoff_max", of="seconds", above=True)
         if self.max_delay < self.debounce:
             raise ValidationError(
                 f"max_delay ({self.max_delay}) is below debounce ({self.debounce}), which would "

@@ -159,7 +159,11 @@ class EventReloader(CloseOnExit):
             self._close_notifier(self._parts[1])
         finally:
             if threading.get_ident() not in self._own_threads:
-                self._wait_for_the_end()
+                with self._changed:
+                    while self._running:
+                        self._changed.wait(LOOK_UP)
+                if self._thread is not None:
+                    self._thread.join()
 
     def _claim(self) -> bool:
         """Return whether the run may start; False if the reloader is already closed."""
@@ -224,13 +228,6 @@ class EventReloader(CloseOnExit):
                 notifier.close()
                 self._notifier_closed = True
             return self._notifier_closed
-
-    def _wait_for_the_end(self) -> None:
-        with self._changed:
-            while self._running:
-                self._changed.wait(LOOK_UP)
-        if self._thread is not None:
-            self._thread.join()
 
     def _finish(self) -> None:
         atexit.unregister(self.close)

@@ -12,8 +12,10 @@ import attrs
 
 from triptych import deadlines, signatures, telemetry
 from triptych._internal.digests import digest
+from triptych._internal.model_texts import check_prompt, is_prompt
 from triptych.contracts import LLM
 from triptych.contracts.models import check_llm
+from triptych.derivation.folder_tree import check_summaries
 from triptych.errors import CancelledError, DerivationError, ValidationError
 from triptych.layers.prompts import (
     ABSTRACT_PROMPT,
@@ -34,6 +36,7 @@ from triptych.records import (
     check_text,
     check_whole,
 )
+from triptych.records.values import whole
 
 # Twice what the prompts ask for: a ceiling is there for answers that do not end.
 ABSTRACT_MAX_TOKENS: Final = 256
@@ -65,7 +68,8 @@ def generate_document_context(
     check_llm(llm)
     check_text(content, "content")
     settings = _Settings(
-        prompts={"abstract_prompt": abstract_prompt, "overview_prompt": overview_prompt},
+        abstract_prompt=abstract_prompt,
+        overview_prompt=overview_prompt,
         input_limit=input_limit,
         abstract_max_tokens=abstract_max_tokens,
         overview_max_tokens=overview_max_tokens,
@@ -102,20 +106,10 @@ def generate_dataset_context(
         DerivationError: likewise; ``partial`` is empty or has the overview.
     """
     check_llm(llm)
-    if not isinstance(summaries, Iterable):
-        raise ValidationError(
-            f"summaries takes several DocumentSummary records, not {type(summaries).__name__}: "
-            "give a list of them"
-        )
-    below = list(summaries)
-    for summary in below:
-        if not isinstance(summary, DocumentSummary):
-            raise ValidationError(
-                f"summaries takes DocumentSummary records, not {type(summary).__name__}: give "
-                "DocumentSummary(name=…, abstract=…)"
-            )
+    below = check_summaries(summaries)
     settings = _Settings(
-        prompts={"abstract_prompt": abstract_prompt, "overview_prompt": overview_prompt},
+        abstract_prompt=abstract_prompt,
+        overview_prompt=overview_prompt,
         input_limit=input_limit,
         abstract_max_tokens=abstract_max_tokens,
         overview_max_tokens=overview_max_tokens,
@@ -143,7 +137,7 @@ def prompt_sig(llm: LLM, *prompts: str, input_limit: int = DEFAULT_PROMPT_INPUT_
     if not prompts:
         raise ValidationError("prompt_sig needs the prompt that the layer was made with")
     for prompt in prompts:
-        _check_prompt(prompt, "prompt")
+        check_prompt(prompt, "prompt")
     check_whole(input_limit, "input_limit", least=1)
     return signatures.prompt_sig(digest(FRAME, str(input_limit), *prompts), llm.signature)
 
@@ -152,22 +146,11 @@ def prompt_sig(llm: LLM, *prompts: str, input_limit: int = DEFAULT_PROMPT_INPUT_
 class _Settings:
     """The keywords of both generators, checked."""
 
-    prompts: dict[str, str]
-    input_limit: int
-    abstract_max_tokens: int
-    overview_max_tokens: int
-
-    def __attrs_post_init__(self) -> None:
-        for name, prompt in self.prompts.items():
-            _check_prompt(prompt, name)
-        check_whole(self.input_limit, "input_limit", least=1)
-        check_whole(self.abstract_max_tokens, "abstract_max_tokens", least=1)
-        check_whole(self.overview_max_tokens, "overview_max_tokens", least=1)
-
-
-def _check_prompt(prompt: object, name: str) -> None:
-    if not check_text(prompt, name).strip():
-        raise ValidationError(f"{name} is blank: give instructions for the model")
+    abstract_prompt: str = attrs.field(validator=is_prompt)
+    overview_prompt: str = attrs.field(validator=is_prompt)
+    input_limit: int = attrs.field(validator=whole(least=1))
+    abstract_max_tokens: int = attrs.field(validator=whole(least=1))
+    overview_max_tokens: int = attrs.field(validator=whole(least=1))
 
 
 def _ask(

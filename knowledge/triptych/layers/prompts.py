@@ -110,8 +110,7 @@ def summaries_messages(
 
 
 def summary_lines(summaries: Iterable[DocumentSummary], limit: int) -> tuple[str, int]:
-    """Return lines ``- name: abstract`` sorted by name, at most ``limit`` code points, and their
-    number.
+    """Return lines ``- name: abstract`` by name, at most ``limit`` code points, and their number.
 
     Blank abstracts are left out. If not all lines fit, the selected ones are spread evenly over the
     names, so that every folder is represented; a first line that is too long is cut.

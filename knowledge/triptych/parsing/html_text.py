@@ -247,7 +247,7 @@ class BlockReader:
             self._line = self._line_of(
                 token.position + (blanks if token.value[:1].isspace() else 0)
             )
-        self._pieces.append(token.value if self._count["pre"] else _collapsed(token.value))
+        self._pieces.append(token.value if self._count["pre"] else re.sub(r"\s+", " ", token.value))
 
     def _flush(self) -> None:
         """End the block that is being read."""
@@ -312,10 +312,6 @@ class BlockReader:
 
     def _line_of(self, position: int) -> int:
         return bisect_right(self._ends, position) + 1
-
-
-def _collapsed(text: str) -> str:
-    return re.sub(r"\s+", " ", text)
 
 
 def _lines(text: str) -> str:

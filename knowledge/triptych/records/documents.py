@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import Final, Literal
 
@@ -11,7 +11,7 @@ import attrs
 
 from triptych._internal.digests import digest
 from triptych.errors import ValidationError
-from triptych.records.filters import EXPIRES_AT, Condition, FilterTree, Not
+from triptych.records.filters import EXPIRES_AT, Condition, FilterTree, Not, Subject
 from triptych.records.metadata import Metadata, comparison_key, optional_metadata
 from triptych.records.models import QuarantinedLayer
 from triptych.records.values import (
@@ -120,6 +120,20 @@ class DocumentInfo:
     original_sha256: str = ""
     parser_sig: str = ""
     system: SystemData = SystemData()
+
+
+def document_subject(
+    document: DocumentInfo | SourceDocument, headings: Collection[str] = ()
+) -> Subject:
+    """A document, or the chunk of one under ``headings``."""
+    return Subject(
+        name=document.name,
+        metadata=document.metadata,
+        version=document.version,
+        updated_at=document.updated_at,
+        expires_at=document.system.expires_at,
+        headings=headings,
+    )
 
 
 @attrs.frozen(kw_only=True, slots=True)

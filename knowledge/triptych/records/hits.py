@@ -342,6 +342,7 @@ class TermMatches:
         return TermMatches(self.terms, self.counts[places])
 
 
+@attrs.define(eq=False, repr=False)
 class Candidates(Sequence[Candidate]):
     """A sequence of `Candidate` records over `CandidateRow`s; it equals a list with the same items.
 
@@ -350,19 +351,10 @@ class Candidates(Sequence[Candidate]):
     the lane does not know.
     """
 
-    __slots__ = ("matches", "rows", "scores", "source")
-
-    def __init__(
-        self,
-        rows: Sequence[CandidateRow],
-        source: str | Sequence[str] = "",
-        scores: Sequence[Mapping[str, float]] | None = None,
-        matches: Callable[[], TermMatches] | None = None,
-    ) -> None:
-        self.rows: Sequence[CandidateRow] = rows
-        self.source: str | Sequence[str] = source
-        self.scores: Sequence[Mapping[str, float]] | None = scores
-        self.matches: Callable[[], TermMatches] | None = matches
+    rows: Sequence[CandidateRow]
+    source: str | Sequence[str] = ""
+    scores: Sequence[Mapping[str, float]] | None = None
+    matches: Callable[[], TermMatches] | None = None
 
     @classmethod
     def of(cls, candidates: Sequence[Candidate]) -> Candidates:

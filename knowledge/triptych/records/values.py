@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Literal, TypeVar
@@ -170,11 +171,24 @@ def check_document_name(name: Any) -> str:
     return str(name)
 
 
-def check_whole(value: Any, what: str, *, least: int = 0) -> int:
-    """Check that ``value`` is an integer (not a bool) of at least ``least``; return it."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ValidationError(f"{what} must be a whole number from {least} up, not {value!r:.60}")
-    return value
+def check_whole(value: Any, what: str, *, least: int = 0, most: int | None = None) -> int:
+    """Check that ``value`` is an integer (not a bool) from ``least`` to ``most``; return it."""
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    if not is_whole or value < least or (most is not None and value > most):
+        end = "up" if most is None else f"to {most:,}"
+        raise ValidationError(
+            f"{what} must be a whole number from {least} {end}, not {value!r:.60}"
+        )
+    return int(value)
+
+
+def whole(**bounds: int) -> Callable[[Any, Any, Any], None]:
+    """A validator of a field, which is a whole number within `check_whole`'s ``bounds``."""
+
+    def check(instance: Any, field: Any, value: Any) -> None:
+        check_whole(value, field.name, **bounds)
+
+    return check
 
 
 def _same_vector(left: Vector | None, right: Vector | None) -> bool:

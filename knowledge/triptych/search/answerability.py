@@ -213,26 +213,19 @@ def save_calibration(
 _Lists = Sequence[tuple[ResolvedQuery, RankedList]]
 
 
+@attrs.define(eq=False)
 class ResultJudge:
     """Judges results of chunks, by what the lanes found and the dataset's calibration.
 
     It costs a read of the store's settings, and where there is a calibration one of the keyword
-    lane's statistics. Nothing is searched again.
+    lane's statistics. Nothing is searched again. ``log`` notes the questions that are not answered.
     """
 
-    def __init__(
-        self,
-        chunks: ChunkRepo,
-        settings: SettingsStore | None,
-        stats: DocLevelSearcher | None,
-        log: QuestionLog | None = None,
-    ) -> None:
-        """``log`` notes the questions that are not answered."""
-        self._chunks = chunks
-        self._settings = settings
-        self._stats = stats
-        self._log = log
-        self._parsed: tuple[str, Calibration] | None = None
+    _chunks: ChunkRepo
+    _settings: SettingsStore | None
+    _stats: DocLevelSearcher | None
+    _log: QuestionLog | None = None
+    _parsed: tuple[str, Calibration] | None = attrs.field(default=None, init=False)
 
     def judge(
         self, request: SearchRequest, found: Found

@@ -11,10 +11,11 @@ from typing import Any
 import attrs
 
 from triptych._internal.digests import digest
-from triptych._internal.numbers import check_number
+from triptych._internal.numbers import number
 from triptych.contracts import Retriever
 from triptych.errors import ValidationError
 from triptych.records import Message
+from triptych.records.values import whole
 from triptych.search.request import SearchRequest
 from triptych.search.syntax import TextConditions
 from triptych.text import get_analyzer
@@ -31,18 +32,11 @@ class SemanticCache:
         entries: the maximum number of results; the oldest are dropped first.
     """
 
-    threshold: float = 0.90
-    hours: float = 24.0
-    entries: int = 1000
-
-    def __attrs_post_init__(self) -> None:
-        check_number(self.threshold, "the threshold, a cosine,", above=True, most=1)
-        check_number(self.hours, "hours", most=1e6)
-        whole = isinstance(self.entries, int) and not isinstance(self.entries, bool)
-        if not whole or not 1 <= self.entries <= 100_000:
-            raise ValidationError(
-                f"entries is a whole number from 1 to 100,000, not {self.entries!r:.60}"
-            )
+    threshold: float = attrs.field(
+        default=0.90, validator=number("the threshold, a cosine,", above=True, most=1)
+    )
+    hours: float = attrs.field(default=24.0, validator=number(most=1e6))
+    entries: int = attrs.field(default=1000, validator=whole(least=1, most=100_000))
 
 
 def to_cache(value: object) -> SemanticCache | None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triptych import deadlines
-from triptych._internal.numbers import check_number
+from triptych._internal.numbers import check_number, number
 from triptych.contracts import HitReader
 from triptych.errors import ValidationError
 from triptych.records import Hit, Layer, ResolvedQuery
@@ -43,10 +43,7 @@ class MMR:
         ValidationError: ``lambda_`` is not a number from 0 to 1.
     """
 
-    lambda_: float = 0.5
-
-    def __attrs_post_init__(self) -> None:
-        check_number(self.lambda_, "lambda_", most=1)
+    lambda_: float = attrs.field(default=0.5, validator=number(most=1))
 
     def depth(self, query: ResolvedQuery) -> int:
         """Return how many hits it chooses from."""

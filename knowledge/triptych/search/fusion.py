@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast, overload
 import attrs
 import numpy as np
 
+from triptych._internal.numbers import number
 from triptych.contracts import Ranker
 from triptych.errors import ValidationError
 from triptych.records import (
@@ -20,6 +21,7 @@ from triptych.records import (
     RankedList,
     ResolvedQuery,
 )
+from triptych.records.values import whole
 from triptych.search.evidence import (
     KeywordEvidence,
     deviation,
@@ -165,6 +167,14 @@ def _fuse(lists: Sequence[RankedList], shares: Sequence[Sequence[float]]) -> Can
     return Candidates(rows, _PerCandidate(rows, source_of), _PerCandidate(rows, scores_of))
 
 
+def _check_weights(instance: Any, field: Any, weights: Mapping[str, float]) -> None:
+    for lane, weight in weights.items():
+        if not (math.isfinite(weight) and weight >= 0):
+            raise ValidationError(
+                f"the weight of lane {lane!r} must be a finite number from 0 up, not {weight}"
+            )
+
+
 @attrs.frozen(kw_only=True)
 class RRFRanker:
     """Reciprocal rank fusion: ``score(d) = Σ w / (k + rank(d))`` over the lists, ranks from 1.
@@ -176,13 +186,8 @@ class RRFRanker:
     individual Rank Learning Methods", SIGIR 2009.
     """
 
-    k: int = attrs.field(default=DEFAULT_RRF_K)
-    weights: Mapping[str, float] = attrs.field(factory=dict)
-
-    def __attrs_post_init__(self) -> None:
-        _check_weights(self.weights)
-        if self.k < 0:
-            raise ValidationError(f"the constant k of rank fusion is 0 or more, not {self.k}")
+    k: int = attrs.field(default=DEFAULT_RRF_K, validator=number("the constant k of rank fusion"))
+    weights: Mapping[str, float] = attrs.field(factory=dict, validator=_check_weights)
 
     def rank(self, query: ResolvedQuery, ranked_lists: Sequence[RankedList]) -> Candidates:
         """Fuse by rank only; scores of the lanes need not be comparable."""
@@ -207,10 +212,7 @@ class WeightedRanker:
     (CombSUM), TREC-2, 1994.
     """
 
-    weights: Mapping[str, float] = attrs.field(factory=dict)
-
-    def __attrs_post_init__(self) -> None:
-        _check_weights(self.weights)
+    weights: Mapping[str, float] = attrs.field(factory=dict, validator=_check_weights)
 
     def rank(self, query: ResolvedQuery, ranked_lists: Sequence[RankedList]) -> Candidates:
         """Fuse by normalised score."""
@@ -255,17 +257,10 @@ class ZScoreRanker:
         evidence: whether weights depend on the query's evidence.
     """
 
-    weights: Mapping[str, float] = attrs.field(factory=dict)
-    depth: int = DEFAULT_Z_SCORE_DEPTH
+    weights: Mapping[str, float] = attrs.field(factory=dict, validator=_check_weights)
+    depth: int = attrs.field(default=DEFAULT_Z_SCORE_DEPTH, validator=whole(least=2))
     dense_lanes: frozenset[str] = attrs.field(default=frozenset(["vector"]), converter=frozenset)
     evidence: bool = True
-
-    def __attrs_post_init__(self) -> None:
-        _check_weights(self.weights)
-        if isinstance(self.depth, bool) or not isinstance(self.depth, int) or self.depth < 2:
-            raise ValidationError(
-                f"the depth of z-score fusion is a whole number from 2 up, not {self.depth!r:.60}"
-            )
 
     def rank(self, query: ResolvedQuery, ranked_lists: Sequence[RankedList]) -> Candidates:
         """Fuse by standardised score.
@@ -346,14 +341,6 @@ def _mean_strength(weights: Sequence[float], found: Sequence[KeywordEvidence | N
     told = [(weight, each.strength) for weight, each in zip(weights, found, strict=True) if each]
     total = math.fsum(weight for weight, _ in told)
     return math.fsum(weight * strength for weight, strength in told) / total if total else 0.0
-
-
-def _check_weights(weights: Mapping[str, float]) -> None:
-    for lane, weight in weights.items():
-        if not (math.isfinite(weight) and weight >= 0):
-            raise ValidationError(
-                f"the weight of lane {lane!r} must be a finite number from 0 up, not {weight}"
-            )
 
 
 def reciprocal_ranks(count: int, k: float, weight: float = 1.0) -> list[float]:

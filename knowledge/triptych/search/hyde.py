@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from triptych._internal.concurrency import map_ordered
+from triptych._internal.model_texts import check_prompt
 from triptych._internal.numbers import check_number
 from triptych.contracts import LLM, QueryProbe
 from triptych.contracts.models import check_llm
 from triptych.errors import ProviderError, ValidationError
-from triptych.records import Mode, Query, QueryVariant, Rewriting, check_text, check_whole
+from triptych.records import Mode, Query, QueryVariant, Rewriting, check_whole
 from triptych.search.model_rewriters import ModelCalls, as_it_came, check_seconds
 
 HYDE_PROMPT: Final = """\
@@ -97,8 +98,7 @@ class HyDE:
             ValidationError: an argument is invalid.
         """
         check_llm(llm)
-        if not 1 <= check_whole(documents, "documents") <= _MOST:
-            raise ValidationError(f"documents is {documents}: give a number from 1 to {_MOST}")
+        check_whole(documents, "documents", least=1, most=_MOST)
         check_number(threshold, "the threshold, a cosine,", least=-1, most=1)
         if prompts is not None and varied:
             raise ValidationError("prompts are already used in turn: leave out varied")
@@ -107,8 +107,7 @@ class HyDE:
         elif isinstance(prompts, str) or not prompts:
             raise ValidationError("prompts takes one prompt or more: give a list")
         for prompt in prompts:
-            if not check_text(prompt, "a prompt of HyDE").strip():
-                raise ValidationError("a prompt of HyDE is blank: give instructions for the model")
+            check_prompt(prompt, "a prompt of HyDE")
         self._llm = llm
         self._prompts = [prompts[at % len(prompts)] for at in range(documents)]
         self._adaptive = adaptive

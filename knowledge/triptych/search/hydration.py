@@ -32,6 +32,7 @@ from triptych.records import (
     Vector,
     parse_filter,
 )
+from triptych.records.documents import document_subject
 from triptych.records.filters import HEADING, conditions_of
 from triptych.records.spaces import dense
 from triptych.search.engine import Target
@@ -65,24 +66,15 @@ class Hydrated:
         )
 
 
+@attrs.frozen(eq=False)
 class Hydrator:
     """Reads what candidates stand for, and says what of it is stale."""
 
-    def __init__(
-        self,
-        store: Store,
-        living: LivingDocuments,
-        derivation: Deriver,
-        document_search: DocLevelSearcher | None,
-        locate: Callable[[], Callable[[DocumentInfo], Path | None]] | None = None,
-    ) -> None:
-        self._documents = store.documents
-        self._chunks = store.chunks
-        self._whole = document_search
-        self._layers = store.layers
-        self._derivation = derivation
-        self._locate = locate
-        self._living = living
+    _store: Store
+    _living: LivingDocuments
+    _derivation: Deriver
+    _whole: DocLevelSearcher | None
+    _locate: Callable[[], Callable[[DocumentInfo], Path | None]] | None = None
 
     @property
     def reads_documents(self) -> bool:
@@ -171,9 +163,9 @@ class Hydrator:
 
     def _fetch(self, target: Target, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
         if target == "chunk":
-            fetch = self._chunks.fetch
+            fetch = self._store.chunks.fetch
         elif target == "layer":
-            fetch = self._layers.fetch
+            fetch = self._store.layers.fetch
         elif self._whole is not None:
             fetch = self._whole.fetch_docs
         else:
@@ -183,9 +175,9 @@ class Hydrator:
         return fetch(keys) if keys else {}
 
     def _chunk_at(self, place: ChunkPlace) -> StoredUnit | None:
-        for chunk in self._chunks.iter_chunks(place.dataset_id, place.doc_name):
+        for chunk in self._store.chunks.iter_chunks(place.dataset_id, place.doc_name):
             if chunk.index == place.index:
-                info = self._documents.get_info(place.dataset_id, place.doc_name)
+                info = self._store.documents.get_info(place.dataset_id, place.doc_name)
                 return StoredUnit(key=place, sig=chunk.sig, document=info, chunk=chunk)
         return None
 
@@ -196,7 +188,7 @@ class Hydrator:
 
         inputs = request.inputs.get(layer.dataset_id)
         if inputs is None:
-            inputs = inputs_of(self._layers, layer.dataset_id)
+            inputs = inputs_of(self._store.layers, layer.dataset_id)
             request.inputs[layer.dataset_id] = inputs
         return layer_stale_reason(
             found.sig,
@@ -267,14 +259,7 @@ def subject_of(name: str, info: DocumentInfo | None, chunks: Sequence[DerivedChu
     if info is None:
         return Subject(name=name)
     headings = itertools.chain.from_iterable(chunk.heading_path for chunk in chunks)
-    return Subject(
-        name=name,
-        metadata=info.metadata,
-        version=info.version,
-        updated_at=info.updated_at,
-        expires_at=info.system.expires_at,
-        headings=headings_in(headings),
-    )
+    return document_subject(info, headings_in(headings))
 
 
 _Place = tuple[str, str]

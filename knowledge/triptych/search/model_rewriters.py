@@ -21,7 +21,6 @@ from triptych.errors import (
     ProviderTimeoutError,
     TriptychError,
     UnusableAnswerError,
-    ValidationError,
 )
 from triptych.records import (
     Generation,
@@ -318,8 +317,7 @@ class ParaphraseRewriter:
             timeout: see `FollowUpRewriter`.
         """
         check_llm(llm)
-        if not 1 <= check_whole(n, "n") < MAX_VARIANTS:
-            raise ValidationError(f"n is {n}: give a number of wordings from 1 to 31")
+        check_whole(n, "n", least=1, most=MAX_VARIANTS - 1)
         self._llm = llm
         self._n = n
         self._weight = QueryVariant(text="a", weight=weight).weight

@@ -11,15 +11,17 @@ from typing import Any, Final
 
 import attrs
 import numpy as np
+from attrs.validators import optional
 from numpy.typing import NDArray
 
 from triptych import deadlines, telemetry
-from triptych._internal.numbers import check_number
+from triptych._internal.numbers import number
 from triptych._internal.wording import FailureWarning
 from triptych.contracts import LLM, HitReader
 from triptych.contracts.models import check_llm
 from triptych.errors import ProviderError, TriptychError, UnusableAnswerError
-from triptych.records import Generation, Hit, Message, ResolvedQuery, check_whole
+from triptych.records import Generation, Hit, Message, ResolvedQuery
+from triptych.records.values import whole
 from triptych.search.reranking import passages
 
 _PROMPT: Final = """\
@@ -37,6 +39,11 @@ _REMINDER: Final = "Answer now with the JSON array of {count} scores, one for ea
 _CODE: Final = re.compile(r"```(?:json)?\s*(.*?)\s*```", re.DOTALL)
 _TOKENS, _TOKENS_EACH = 64, 16
 _SHOWN = 80
+_WHOLE: Final = whole(least=1)
+
+
+def _is_llm(instance: Any, field: Any, llm: LLM) -> None:
+    check_llm(llm)
 
 
 def score_passages(
@@ -141,17 +148,10 @@ class ChunkFilter:
         ValidationError: an argument is invalid.
     """
 
-    llm: LLM
-    threshold: float = 0.5
-    passage_limit: int = 4000
-    max_tokens: int | None = None
-
-    def __attrs_post_init__(self) -> None:
-        check_llm(self.llm)
-        check_number(self.threshold, "threshold", most=1)
-        check_whole(self.passage_limit, "passage_limit", least=1)
-        if self.max_tokens is not None:
-            check_whole(self.max_tokens, "max_tokens", least=1)
+    llm: LLM = attrs.field(validator=_is_llm)
+    threshold: float = attrs.field(default=0.5, validator=number(most=1))
+    passage_limit: int = attrs.field(default=4000, validator=_WHOLE)
+    max_tokens: int | None = attrs.field(default=None, validator=optional(_WHOLE))
 
     def depth(self, query: ResolvedQuery) -> int:
         """Return how many hits the model scores."""
@@ -201,17 +201,10 @@ class LLMReranker:
         ValidationError: an argument is invalid.
     """
 
-    llm: LLM
-    batch: int = 20
-    passage_limit: int = 4000
-    max_tokens: int | None = None
-
-    def __attrs_post_init__(self) -> None:
-        check_llm(self.llm)
-        check_whole(self.batch, "batch", least=1)
-        check_whole(self.passage_limit, "passage_limit", least=1)
-        if self.max_tokens is not None:
-            check_whole(self.max_tokens, "max_tokens", least=1)
+    llm: LLM = attrs.field(validator=_is_llm)
+    batch: int = attrs.field(default=20, validator=_WHOLE)
+    passage_limit: int = attrs.field(default=4000, validator=_WHOLE)
+    max_tokens: int | None = attrs.field(default=None, validator=optional(_WHOLE))
 
     @property
     def signature(self) -> str:

@@ -16,6 +16,7 @@ import attrs
 from triptych.contracts import HitReader
 from triptych.errors import ValidationError
 from triptych.records import DerivedChunk, Hit, ResolvedQuery, check_whole
+from triptych.records.values import whole
 from triptych.search.query import MAX_TOP_K, over_fetch
 from triptych.text import CJKTokenizer
 from triptych.text.words import normalize, tokens
@@ -62,11 +63,7 @@ class PerDocument:
         ValidationError: ``most`` is below 1.
     """
 
-    most: int = 1
-
-    def __attrs_post_init__(self) -> None:
-        if check_whole(self.most, "most") < 1:
-            raise ValidationError(f"most is {self.most}: keep at least 1 hit of each document")
+    most: int = attrs.field(default=1, validator=whole(least=1))
 
     def depth(self, query: ResolvedQuery) -> int:
         """Return how many hits it chooses from."""
@@ -184,10 +181,7 @@ class Parents:
         ValidationError: ``limit`` is below 1.
     """
 
-    limit: int = 4000
-
-    def __attrs_post_init__(self) -> None:
-        check_whole(self.limit, "limit", least=1)
+    limit: int = attrs.field(default=4000, validator=whole(least=1))
 
     def depth(self, query: ResolvedQuery) -> int:
         """Return the number of hits to extend."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 
+from triptych.contracts.models import how_to_set
 from triptych.errors import ValidationError
 from triptych.records import (
     Filter,
@@ -55,7 +56,7 @@ def validate(query: Query, lanes: Collection[str] | None = None) -> tuple[Query,
     Raises:
         ValidationError: a field is invalid; the message names it and says what can.
     """
-    text = check_text(query.text, "the query")
+    text, each = check_text(query.text, "the query"), query.per_document
     tree = parse_filter(query.where)
     if not has_words(text):
         if tree is None:
@@ -76,14 +77,14 @@ def validate(query: Query, lanes: Collection[str] | None = None) -> tuple[Query,
         layer=to_layer(query.layer),
         mode=None if query.mode is None else _mode(query.mode, lanes),
         scope=to_scope(query.scope),
-        top_k=_top_k(query.top_k),
+        top_k=check_whole(query.top_k, "top_k", least=1, most=MAX_TOP_K),
         threshold=None if query.threshold is None else _number(query.threshold, "threshold"),
         min_scores=_min_scores(query.min_scores, lanes),
         fresh_only=_switch(query.fresh_only, "fresh_only"),
         syntax=_switch(query.syntax, "syntax"),
         keyword_boost=_share(query.keyword_boost),
         offset=_offset(query.offset, query.top_k),
-        per_document=_most_each(query.per_document),
+        per_document=None if each is None else check_whole(each, "per_document", least=1),
         conversation=check_conversation(query.conversation),
         as_of=None if query.as_of is None else to_moment(query.as_of),
     )
@@ -172,7 +173,7 @@ def _mode(value: Any, lanes: Collection[str] | None) -> Mode | str:
     if isinstance(value, str) and value and (lanes is None or value in lanes):
         return value
     names = dict.fromkeys([*map(str, Mode), *(lanes or ())])
-    needs = " (the mode 'sparse' needs a sparse encoder: the setting sparse_encoder names one)"
+    needs = f" (the mode 'sparse' needs a sparse encoder: {how_to_set('sparse_encoder')})"
     raise ValidationError(
         f"there is no mode {value!r}: choose one of {', '.join(map(repr, names))}"
         f"{needs if value == 'sparse' else ''}"
@@ -190,14 +191,6 @@ def check_dataset_ids(value: Any) -> tuple[str, ...]:
             f"dataset_ids is a list of datasets, not {value!r:.60}: one is a dataset_id"
         )
     return tuple(dict.fromkeys(check_text(each, "a dataset of dataset_ids") for each in value))
-
-
-def _top_k(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ValidationError(f"top_k must be a whole number, not {value!r}")
-    if not 1 <= value <= MAX_TOP_K:
-        raise ValidationError(f"top_k must lie between 1 and {MAX_TOP_K:,}, not {value}")
-    return value
 
 
 def has_words(text: str) -> bool:
@@ -232,10 +225,6 @@ def _offset(value: Any, top_k: int) -> int:
             "the search with where"
         )
     return int(value)
-
-
-def _most_each(value: Any) -> int | None:
-    return None if value is None else check_whole(value, "per_document", least=1)
 
 
 def _switch(value: Any, what: str) -> bool:

@@ -105,23 +105,15 @@ class Found:
     below: Sequence[Candidate] = ()
 
 
+@attrs.frozen(eq=False)
 class RequestResolver:
     """Validates queries, and finds the datasets and the mode that each means."""
 
-    def __init__(
-        self,
-        living: LivingDocuments,
-        chunks: ChunkRepo,
-        derivation: Deriver,
-        lanes: Sequence[str],
-        tuned: Tuned,
-    ) -> None:
-        self._living = living
-        self._documents = living.stored
-        self._chunks = chunks
-        self._derivation = derivation
-        self.lanes = lanes
-        self._tuned = tuned
+    _living: LivingDocuments
+    _chunks: ChunkRepo
+    _derivation: Deriver
+    lanes: Sequence[str]
+    _tuned: Tuned
 
     def resolve(self, query: Query, *, documents: bool = False) -> SearchRequest:
         """Return the request that ``query`` means, with one variant: the query itself.
@@ -201,7 +193,7 @@ class RequestResolver:
         by_vector = mode in (Mode.HYBRID, Mode.VECTOR) and VECTOR not in without_lanes
         if searched and in_space and embedder is not None and by_vector:
             pending = count_waiting(
-                self._documents, self._chunks, in_space, dense(embed_sig), self._living.moment
+                self._living.stored, self._chunks, in_space, dense(embed_sig), self._living.moment
             )
             warnings += (_pending(mode, pending),) if pending else ()
         choice: Choice = {}
@@ -283,14 +275,14 @@ class RequestResolver:
             warnings += (_no_sparse_vectors(mode, without),)
         if ours:
             pending = count_waiting(
-                self._documents, self._chunks, ours, sparse(encoder), self._living.moment
+                self._living.stored, self._chunks, ours, sparse(encoder), self._living.moment
             )
             warnings += (_sparse_pending(pending),) if pending else ()
         return ours, warnings
 
     def _dataset_ids(self, query: Query) -> tuple[str, ...]:
         if query.scope is Scope.ALL:
-            return tuple(self._documents.list_datasets())
+            return tuple(self._living.stored.list_datasets())
         return tuple(query.dataset_ids) or (query.dataset_id,)
 
     def _configs(self, dataset_ids: Sequence[str]) -> Mapping[str, DatasetConfig | None]:
@@ -300,7 +292,7 @@ class RequestResolver:
         return {dataset_id: found.get(dataset_id) for dataset_id in dataset_ids}
 
     def _require(self, dataset_id: str) -> None:
-        datasets = self._documents.list_datasets()
+        datasets = self._living.stored.list_datasets()
         if dataset_id not in datasets:
             raise missing_dataset(dataset_id, datasets)
 

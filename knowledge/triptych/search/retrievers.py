@@ -17,6 +17,7 @@ from triptych.contracts import (
     SparseEncoder,
     Store,
 )
+from triptych.contracts.models import how_to_set
 from triptych.errors import NotAvailableError
 from triptych.records import (
     Candidate,
@@ -134,8 +135,8 @@ class _ByVector(_Lane[R]):
         embedder, gate = self._of(query)
         if embedder is None:
             raise NotAvailableError(
-                "vector search needs an embedder, and none is configured: choose one, such as "
-                "local, or search in the mode bm25"
+                "vector search needs an embedder, and none is configured: "
+                f"{how_to_set('embedder')}, or search in the mode bm25"
             )
         if not query.vector_dataset_ids:
             raise NotAvailableError(

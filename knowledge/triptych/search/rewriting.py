@@ -79,13 +79,7 @@ def variants_of(
     return tuple(
         attrs.evolve(
             resolved,
-            text=each.text,
-            embed_text=each.embed_text,
-            embed_kind=each.embed_kind,
-            embed_texts=each.embed_texts,
-            embed_own_text=each.embed_own_text,
-            weight=each.weight,
-            group=each.group,
+            **attrs.asdict(each, recurse=False),
             vector=None,
             sparse=None,
             limit=over_fetch(resolved.top_k) if fused else resolved.limit,
@@ -242,8 +236,7 @@ class FragmentRewriter:
             raise ValidationError(
                 f"the pattern of FragmentRewriter is no regular expression ({error})"
             ) from error
-        if not 1 <= check_whole(maximum, "maximum") < MAX_VARIANTS:
-            raise ValidationError(f"maximum is {maximum}: give a number from 1 to 31")
+        check_whole(maximum, "maximum", least=1, most=MAX_VARIANTS - 1)
         self._pattern = pattern
         self._maximum = maximum
         self._include_question = include_question

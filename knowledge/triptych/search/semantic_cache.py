@@ -65,44 +65,35 @@ class _Asked:
     began: datetime
 
 
+@attrs.define(eq=False)
 class CachedSearches:
     """A `SearchPipeline` with a cache before it.
 
     A search by keyword, one in other lanes only, one of the past and one without words pass it by.
     So do all while a dataset holds a document that has expired: only its removal changes the
     dataset's revision. An answer with a warning is not kept. Answers are kept by another thread: a
-    search neither waits for that nor fails by it.
+    search neither waits for that nor fails by it. ``parts`` are the objects whose configuration
+    decides the answers.
     """
 
-    def __init__(
-        self,
-        pipeline: SearchPipeline,
-        store: Store,
-        answers: AnswerCache,
-        resolver: RequestResolver,
-        derivation: Deriver,
-        options: SemanticCache,
-        parts: Sequence[object],
-        locate: _Locate | None = None,
-    ) -> None:
-        """Wrap ``pipeline``; ``parts`` are the objects whose configuration decides its answers."""
-        self._pipeline = pipeline
-        self._store = store
-        self._answers = answers
-        self._resolver = resolver
-        self._derivation = derivation
-        self._options = options
-        self._parts = tuple(parts)
-        self._locate = locate
-        self._own = secrets.token_hex(8)
-        self._lock = threading.Lock()
-        self._hits = self._misses = 0
-        self._waiting = 0
-        self._failure = ""
-        self._closed = False
-        self._pruned = datetime.now(UTC)
-        self._worker: ThreadPoolExecutor | None = None
-        self._worker_pid = 0
+    _pipeline: SearchPipeline
+    _store: Store
+    _answers: AnswerCache
+    _resolver: RequestResolver
+    _derivation: Deriver
+    _options: SemanticCache
+    _parts: tuple[object, ...]
+    _locate: _Locate | None = None
+    _own: str = attrs.field(factory=lambda: secrets.token_hex(8), init=False)
+    _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
+    _hits: int = attrs.field(default=0, init=False)
+    _misses: int = attrs.field(default=0, init=False)
+    _waiting: int = attrs.field(default=0, init=False)
+    _failure: str = attrs.field(default="", init=False)
+    _closed: bool = attrs.field(default=False, init=False)
+    _pruned: datetime = attrs.field(factory=lambda: datetime.now(UTC), init=False)
+    _worker: ThreadPoolExecutor | None = attrs.field(default=None, init=False)
+    _worker_pid: int = attrs.field(default=0, init=False)
 
     def search(self, query: Query) -> Result:
         """`SearchPipeline.search`, from the cache where it can be."""

@@ -187,8 +187,8 @@ def _check_count(conditions: int) -> None:
     # Each is looked for in every text that a lane finds.
     if conditions > MOST_CONDITIONS:
         raise ValidationError(
-            f"the query has {conditions:,} phrases, prefixes and exclusions; {MOST_CONDITIONS} is "
-            "the most: leave some out, or search without syntax"
+            f"the query has {conditions:,} phrases, prefixes and exclusions; the maximum is "
+            f"{MOST_CONDITIONS}: leave some out, or search without syntax"
         )
 
 

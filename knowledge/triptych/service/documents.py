@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from triptych import telemetry
+from triptych.contracts.models import how_to_set
 from triptych.derivation.living_documents import put_again, unified_diff
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import (
@@ -156,7 +157,9 @@ class Documents(ServiceBase):
             doc_names = [check_text(name, "a document name") for name in doc_names]
         options = self.options
         if not options.has_embedder and options.sparse_encoder is None:
-            raise NotAvailableError("there is no embedder: open the knowledge base with one")
+            raise NotAvailableError(
+                f"there is no embedder to make vectors with: {how_to_set('embedder')}"
+            )
         if dataset_id is not None:
             check_names(dataset_id)
             self._require_dataset(dataset_id)

@@ -190,10 +190,7 @@ class ServiceOptions:
         return self.embedder
 
     def __attrs_post_init__(self) -> None:
-        if not 1 <= check_whole(self.embed_concurrency, "embed_concurrency") <= 64:
-            raise ValidationError(
-                f"embed_concurrency is {self.embed_concurrency}: give a number from 1 to 64"
-            )
+        check_whole(self.embed_concurrency, "embed_concurrency", least=1, most=64)
         if self.executor is not None:
             from triptych.vectors.model import check_executor
 

@@ -199,9 +199,10 @@ class Parts:
     def contexts(self, searches: SearchPipeline) -> ContextBuilder:
         """Builds contexts from the hits of ``searches``."""
         from triptych.answers.context import ContextBuilder
+        from triptych.answers.retrieval import ContextParameters
 
-        store = self.store
-        return ContextBuilder(searches, store.documents, store.chunks, self.options.context)
+        store, recipe = self.store, self.options.context or ContextParameters()
+        return ContextBuilder(searches, store.documents, store.chunks, recipe)
 
     def answerer(self, searches: SearchPipeline) -> Answerer:
         """Answers questions from the hits of ``searches``."""

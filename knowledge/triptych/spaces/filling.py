@@ -9,6 +9,7 @@ import attrs
 from triptych import deadlines, telemetry
 from triptych._internal.progress import EmbeddingProgress, ProgressCallback
 from triptych.contracts import Embedder, VectorRepo
+from triptych.contracts.models import how_to_set
 from triptych.contracts.rules import missing_dataset
 from triptych.derivation.batches import check_progress
 from triptych.derivation.deriver import Deriver
@@ -139,8 +140,8 @@ def next_signature(service: Service) -> str:
     embedder = service.options.next_embedder
     if embedder is None:
         raise NotAvailableError(
-            "the setting next_embedder names no embedder: set it to the new embedder, here and on "
-            "servers of this knowledge base"
+            f"the setting next_embedder names no embedder: {how_to_set('next_embedder')}, here and "
+            "on servers of this knowledge base"
         )
     return embedder.signature
 

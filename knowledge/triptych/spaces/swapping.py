@@ -12,9 +12,9 @@ from triptych import deadlines, telemetry
 from triptych._internal.progress import ProgressCallback
 from triptych._internal.wording import counted
 from triptych.contracts import Store
+from triptych.contracts.pages import document_pages
 from triptych.derivation.batches import check_progress
 from triptych.derivation.folder_tree import is_folder
-from triptych.derivation.living_documents import document_pages
 from triptych.errors import ConflictError, NotAvailableError
 from triptych.records import DerivedChunk, DerivedLayer, Layer, NameState
 from triptych.records.documents import has_expired
@@ -289,9 +289,8 @@ def _incomplete(
     )
     if embedder_of(service, target) is None:
         return NotAvailableError(
-            f"{lack}, and this embedder is not configured: set it as embedder or as next_embedder, "
-            "or "
-            "allow an incomplete swap"
+            f"{lack}, and this embedder is not configured: set embedder (TRIPTYCH_EMBEDDER) or "
+            "next_embedder (TRIPTYCH_NEXT_EMBEDDER) to it, or allow an incomplete swap"
         )
     return ConflictError(
         f"{lack}: `triptych admin spaces fill` says why, and `triptych rebuild` derives stale ones "

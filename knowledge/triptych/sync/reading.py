@@ -134,20 +134,14 @@ class ParsedCandidate:
     notes: tuple[str, ...] = ()
 
 
+@attrs.frozen(eq=False)
 class FileReader:
     """Decides, for one file after the other, what a sync has to do. Thread-safe; writes nothing."""
 
-    def __init__(
-        self,
-        parser: FileParsers,
-        metadata: MetadataFunction | None,
-        metadata_sig: str,
-        options: SyncOptions,
-    ) -> None:
-        self._parser = parser
-        self._metadata = metadata
-        self._metadata_sig = metadata_sig
-        self._options = options
+    _parser: FileParsers
+    _metadata: MetadataFunction | None
+    _metadata_sig: str
+    _options: SyncOptions
 
     def settled(self, task: Task) -> ParsedCandidate | None:
         """What is known without reading the file; None when it has to be read."""

@@ -74,8 +74,7 @@ class SyncOptions:
         check_whole(self.max_bytes, "max_bytes", least=1)
         if not isinstance(self.all_folders, bool):
             raise ValidationError(f"all_folders is True or False, not {self.all_folders!r:.60}")
-        if check_whole(self.workers, "workers", least=1) > 64:
-            raise ValidationError(f"workers is {self.workers}: give a number from 1 to 64")
+        check_whole(self.workers, "workers", least=1, most=64)
 
 
 @attrs.frozen(kw_only=True, slots=True)

@@ -12,6 +12,7 @@ import attrs
 from triptych import deadlines
 from triptych._internal.concurrency import map_ordered
 from triptych._internal.progress import Progress, ProgressCallback
+from triptych.derivation.living_documents import put_again
 from triptych.errors import CancelledError, ConflictError, StoreAwayError, TriptychError
 from triptych.parsing.files import Skipped
 from triptych.records import DocumentInfo, EmbedReport, Failure, NewDocument, PutReport
@@ -22,7 +23,7 @@ from triptych.sync.report import DeletionGuard, HeldDeletions, SyncPlan, SyncRep
 from triptych.sync.roots import SyncOptions, SyncRoot
 from triptych.sync.scanner import Scanner
 from triptych.sync.state import FileRecord
-from triptych.sync.target import DELETED_AT_ONCE, target_of
+from triptych.sync.target import DELETED_AT_ONCE, SyncTarget, target_of
 
 _ROUNDS = 3
 """How often a file or document that others touch meanwhile is looked at again."""
@@ -41,35 +42,29 @@ class _Work:
         return [each for each in self.done if each.outcome == outcome]
 
 
+@attrs.define(eq=False)
 class SyncRun:
     """See `DirectorySync`, which makes one for each sync of a dataset.
 
     Documents are put before others are deleted, so that a text which has moved finds its vector.
+    Without a ``guard`` all deletions are confirmed.
     """
 
-    def __init__(
-        self,
-        service: Service,
-        dataset_id: str,
-        roots: Sequence[tuple[SyncRoot, Scanner]],
-        options: SyncOptions,
-        preparer: FileReader,
-        *,
-        known: Mapping[SyncRoot, dict[str, FileRecord]],
-        guard: DeletionGuard | None,
-    ) -> None:
-        """Without a ``guard`` all deletions are confirmed."""
-        self._service = service
-        self._target = target_of(service)
-        self._dataset_id = dataset_id
-        self._roots = roots
-        self._options = options
-        self._preparer = preparer
-        self._known = known
-        self._guard = guard
-        self._keys = frozenset(key for root, _ in roots for key in root.keys)
-        self.changed: bool = False
-        self.links: bool = False
+    _service: Service
+    _dataset_id: str
+    _roots: Sequence[tuple[SyncRoot, Scanner]]
+    _options: SyncOptions
+    _preparer: FileReader
+    _known: Mapping[SyncRoot, dict[str, FileRecord]]
+    _guard: DeletionGuard | None
+    changed: bool = attrs.field(default=False, init=False)
+    links: bool = attrs.field(default=False, init=False)
+    _target: SyncTarget = attrs.field(init=False)
+    _keys: frozenset[str] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._target = target_of(self._service)
+        self._keys = frozenset(key for root, _ in self._roots for key in root.keys)
 
     def run(self, names: Sequence[str] | None, progress: ProgressCallback | None) -> SyncReport:
         """Sync all files, or those of ``names``."""
@@ -239,19 +234,10 @@ class SyncRun:
         stored = self._target.document(self._dataset_id, task.info.name)
         if stored is None:
             return None
-        document = NewDocument(
-            name=stored.name,
-            content=stored.content,
-            metadata=stored.metadata,
-            if_version=stored.version,
-            original_sha256=stored.original_sha256,
-            parser_sig=stored.parser_sig,
-            outline=stored.system.outline,
-        )
         return ParsedCandidate(
             task=task,
             outcome="put",
-            document=document,
+            document=put_again(stored, stored.version),
             content_sha256=task.info.content_sha256,
             same=True,
         )

@@ -106,16 +106,12 @@ class Folder:
             if not stat.S_ISREG(self.status(name).st_mode):
                 return None
             with open(self.open(name), "rb") as file:
-                return file.read(most) if _is_regular(file.fileno()) else None
+                return file.read(most) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else None
         return None
 
     def _check(self) -> None:
         if self.handle is None and os.path.realpath(self.path, strict=True) != self.path:
             raise _outside(self.path)
-
-
-def _is_regular(descriptor: int) -> bool:
-    return stat.S_ISREG(os.fstat(descriptor).st_mode)
 
 
 class Tree(CloseOnExit):

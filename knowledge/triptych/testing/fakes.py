@@ -10,6 +10,7 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain, repeat
 from typing import Any
 
 import attrs
@@ -94,41 +95,6 @@ class FakeSparseEncoder(_FakeModel):
         return [sparse_of(text, self.signature) for text in texts]
 
 
-class ScriptedLLM:
-    """A language model with prepared responses, one for each call.
-
-    Attributes:
-        requests: the messages and the token limit of every call, in order.
-    """
-
-    def __init__(self, *answers: str | Exception, signature: str = "scripted/1") -> None:
-        self.signature = signature
-        self.requests: list[tuple[tuple[Message, ...], int]] = []
-        self._answers = iter(answers)
-        self._lock = threading.Lock()
-
-    def generate(self, messages: Sequence[Message], *, max_tokens: int) -> Generation:
-        """Return the next response, counting words as tokens.
-
-        Raises:
-            ProviderError: the script is at its end; or the error in the script.
-        """
-        with self._lock:
-            self.requests.append((tuple(messages), max_tokens))
-            answer = next(self._answers, None)
-        if answer is None:
-            raise ProviderError("the script has no more answers")
-        if isinstance(answer, Exception):
-            raise answer
-        asked = sum(len(message.content.split()) for message in messages)
-        usage = Usage(input_tokens=asked, output_tokens=len(answer.split()))
-        return Generation(answer, usage)
-
-    def stream(self, messages: Sequence[Message], *, max_tokens: int) -> Iterator[str]:
-        """Return the next response in pieces."""
-        yield from self.generate(messages, max_tokens=max_tokens).text.splitlines(keepends=True)
-
-
 _FENCED = re.compile(r"<(text-[0-9a-f]{12})>\n(.*)\n</\1>", re.DOTALL)
 
 
@@ -180,6 +146,14 @@ class FakeLLM:
     def stream(self, messages: Sequence[Message], *, max_tokens: int) -> Iterator[str]:
         """Return the response in pieces."""
         yield from self.generate(messages, max_tokens=max_tokens).text.splitlines(keepends=True)
+
+
+class ScriptedLLM(FakeLLM):
+    """A `FakeLLM` with prepared answers, one a call; after the last it fails."""
+
+    def __init__(self, *answers: str | Exception, signature: str = "scripted/1") -> None:
+        script = chain(answers, repeat(ProviderError("the script has no more answers")))
+        super().__init__(lambda _, __: next(script), signature=signature)
 
 
 def fenced_text(messages: Sequence[Message]) -> str:

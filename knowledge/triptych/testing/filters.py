@@ -22,6 +22,7 @@ from triptych.records import (
     Subject,
     parse_filter,
 )
+from triptych.records.documents import document_subject
 from triptych.records.filters import HEADING, conditions_of
 from triptych.testing.builders import (
     CONFIG,
@@ -264,16 +265,7 @@ class FilterTests(HarnessTests):
 
 
 def _subject(info: DocumentInfo | None, name: str, headings: tuple[str, ...]) -> Subject:
-    if info is None:
-        return Subject(name=name)
-    return Subject(
-        name=name,
-        metadata=info.metadata,
-        version=info.version,
-        updated_at=info.updated_at,
-        expires_at=info.system.expires_at,
-        headings=headings_in(headings),
-    )
+    return Subject(name=name) if info is None else document_subject(info, headings_in(headings))
 
 
 def _passing(store: Store, where: Filter) -> Callable[[Entry], bool]:

@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 import pytest
 
-from triptych.contracts import DocLevelSearcher, Store
+from triptych.contracts import Store
 from triptych.records import (
     NO_CHUNK,
     OPENING,
@@ -356,7 +356,10 @@ class SearchTests(HarnessTests):
         fill(store, "d", {"a": "🐟 fish " * 500, "b": "fish"})
         put(store, "d", "not derived", "fish")
         keys: list[Hashable] = []
-        for found in _document_lanes(searcher):
+        for found in (
+            searcher.search_docs(keyword_query("fish", "d")),
+            searcher.search_docs_by_vector(vector_query(vector_of("fish"), "d")),
+        ):
             got = searcher.fetch_docs([candidate.key for candidate in found])
             for candidate in found:
                 item = got[candidate.key]
@@ -371,13 +374,6 @@ class SearchTests(HarnessTests):
             store.documents.delete("d", name)
             store.chunks.delete_by_doc("d", name)
         assert dict(searcher.fetch_docs(keys)) == {}
-
-
-def _document_lanes(searcher: DocLevelSearcher) -> list[Sequence[Candidate]]:
-    return [
-        searcher.search_docs(keyword_query("fish", "d")),
-        searcher.search_docs_by_vector(vector_query(vector_of("fish"), "d")),
-    ]
 
 
 def _at_angle(angle: float) -> Vector:

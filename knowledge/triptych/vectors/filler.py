@@ -13,7 +13,7 @@ from triptych import deadlines
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych._internal.progress import EmbeddingProgress
 from triptych.chunking import embedding_text
-from triptych.contracts import ChunkRepo, DocumentRepo, LayerRepo, WorkLeases
+from triptych.contracts import ChunkRepo, DocumentRepo, LayerRepo
 from triptych.contracts.rules import is_of_document
 from triptych.errors import (
     CancelledError,
@@ -70,6 +70,7 @@ class _Waiting:
     bare: Iterable[str] = ()
 
 
+@attrs.define(eq=False, slots=False)
 class Filler(CloseOnExit, Generic[V]):
     """Gives the texts of one dataset their vectors in one space: each text is asked for once.
 
@@ -78,32 +79,21 @@ class Filler(CloseOnExit, Generic[V]):
     spares it the texts that it has embedded. Of a slow model, each document's first text comes
     before the rest of any: a search by vector finds the document by it. Close it, or use it as a
     context manager.
+
+    ``model`` None fills nothing. With ``layers``, the space is one that does not serve, and layers
+    get entries too.
     """
 
-    def __init__(
-        self,
-        documents: DocumentRepo,
-        chunks: ChunkRepo,
-        model: VectorModel[V] | None,
-        dataset_id: str,
-        meter: EmbeddingProgress | None = None,
-        *,
-        concurrency: int = 1,
-        leases: WorkLeases | None = None,
-        layers: LayerRepo | None = None,
-    ) -> None:
-        """``model`` None fills nothing. With ``layers``, the space is one that does not serve, and
-        layers get entries too."""
-        self.space: VectorSpace[Any] = dense("") if model is None else model.space
-        self.run: EmbeddingRun[V] | None = (
-            None if model is None else model.run(chunks, dataset_id, concurrency, leases)
-        )
-        self._model = model
-        self._documents = documents
-        self._chunks = chunks
-        self._layers = layers
-        self._dataset_id = dataset_id
-        self._meter = meter or EmbeddingProgress(None)
+    _documents: DocumentRepo
+    _chunks: ChunkRepo
+    _model: VectorModel[V] | None
+    _dataset_id: str
+    _meter: EmbeddingProgress
+    run: EmbeddingRun[V] | None
+    _layers: LayerRepo | None
+
+    def __attrs_post_init__(self) -> None:
+        self.space: VectorSpace[Any] = dense("") if self._model is None else self._model.space
         self._names: deque[str] = deque()
         self._begun: dict[str, tuple[str, int]] = {}
         self._waiting: dict[str, _Waiting] = {}

@@ -10,6 +10,8 @@ from contextlib import nullcontext
 from contextvars import copy_context
 from typing import Generic, TypeVar
 
+import attrs
+
 from triptych import deadlines
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych.errors import CancelledError
@@ -59,6 +61,7 @@ Encode = Callable[[Sequence[str]], Sequence[V]]
 Lookup = Callable[[Sequence[str]], Mapping[str, V]]
 
 
+@attrs.define(eq=False, slots=False)
 class EmbeddingRun(CloseOnExit, Generic[V]):
     """Embeds texts by their digests, up to ``concurrency`` calls at a time; each text once.
 
@@ -74,28 +77,20 @@ class EmbeddingRun(CloseOnExit, Generic[V]):
         error: what the embedder failed with; from then on every text fails with it.
     """
 
-    def __init__(
-        self,
-        encode: Encode[V],
-        concurrency: int = 1,
-        known: Lookup[V] | None = None,
-        claims: LeaseHolder | None = None,
-        pace: Pace | None = None,
-    ) -> None:
-        """``encode`` makes a vector of each text, in order: a call of the model.
+    _encode: Encode[V]
+    """Makes a vector of each text, in order: a call of the model."""
+    _concurrency: int = 1
+    _known: Lookup[V] | None = None
+    """Looks up, just before a call, what others have embedded meanwhile."""
+    _claims: LeaseHolder | None = None
+    _pace: Pace = attrs.field(factory=Pace)
+    """What calls of this model took; what is cheap is not claimed."""
 
-        ``known`` looks up, just before a call, what others have embedded meanwhile. ``pace`` is
-        what calls of this model took; what is cheap is not claimed.
-        """
+    def __attrs_post_init__(self) -> None:
         self.vectors: dict[str, V] = {}
         self.found: set[str] = set()
         self.errors: dict[str, Exception] = {}
         self.error: Exception | None = None
-        self._encode = encode
-        self._concurrency = concurrency
-        self._known = known
-        self._claims = claims
-        self._pace = pace or Pace()
         self._elsewhere: dict[str, tuple[str, str]] = {}
         self._look_at = 0.0
         self._looked_up = -math.inf

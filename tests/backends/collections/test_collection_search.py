@@ -344,9 +344,9 @@ def test_an_access_sees_what_its_filter_names(engine: Engine) -> None:
 
 def test_nothing_is_written(engine: Engine) -> None:
     service = service_over(engine, PRODUCTS)
-    with pytest.raises(NotAvailableError, match="only read"):
+    with pytest.raises(NotAvailableError, match="read-only"):
         service.put_document("products", "new", "text")
-    with pytest.raises(NotAvailableError, match="only read"):
+    with pytest.raises(NotAvailableError, match="read-only"):
         service.delete_document("products", "lamp")
 
 

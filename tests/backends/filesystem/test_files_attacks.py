@@ -204,7 +204,7 @@ def test_a_folder_in_the_way_of_a_store_file_is_named_and_leaves_no_intent(
     place.unlink()
     place.mkdir()
     for _ in range(2):
-        with pytest.raises(StoreError, match=r"a\.md\.json stands where .*: move it elsewhere"):
+        with pytest.raises(StoreError, match=r"a\.md\.json has the path .*: move it elsewhere"):
             put(store, "a.md", "two")
     assert not (root / INTENT).exists()
     assert put(store, "b.md") == 1

@@ -109,7 +109,7 @@ def test_statistics_are_those_of_what_is_left(pair: tuple[Store, PostgresStore])
 
 def _index_scans(server: PostgresServer, store: PostgresStore) -> int:
     # A connection tells what it did when it ends, which is a moment after it was closed.
-    store.database._connections.close_idle()
+    store.database._connections._pool.dispose()
     deadline = time.monotonic() + 30
     while True:
         with server.connect() as driver:

@@ -422,7 +422,7 @@ def test_a_wrong_key_is_named_and_never_shown(make: Make, status: int) -> None:
         (402, "Your credit balance is too low", "no credit left"),
         (404, "The model `small` does not exist", "has no model 'small'"),
         (422, "no such field", "change the request"),
-        (429, "Rate limit reached for requests per minute", "refused for now"),
+        (429, "Rate limit reached for requests per minute", "refused by a rate limit"),
         (500, "The server had an error", "failed on the provider's side"),
     ],
 )
@@ -631,7 +631,7 @@ def test_a_stream_that_just_ends_is_no_answer(make: Make, whole: Whole, stream: 
         llm = make(server)
         found = llm.stream(ASK, max_tokens=50)
         read: list[str] = []
-        with pytest.raises(ProviderError, match="broke off after 7 characters"):
+        with pytest.raises(ProviderError, match="ended early after 7 characters"):
             read.extend(found)
         assert len(server.asked) == 1
         llm.close()
@@ -705,7 +705,7 @@ def test_a_huge_answer_is_refused(streamed: bool) -> None:
 def test_silence_becomes_a_timeout_and_is_paid_for_once() -> None:
     held = threading.Event()
     with serving(in_turn(Reply(hold=held))) as server:
-        with pytest.raises(ProviderTimeoutError, match=r"heard nothing for 0.05 seconds"):
+        with pytest.raises(ProviderTimeoutError, match=r"got no data for 0.05 seconds"):
             openai(server, timeouts=Timeouts(read=0.05)).generate(ASK, max_tokens=5)
         # The client may be tired of waiting before the server has read what it was sent.
         until(lambda: server.asked)

@@ -264,5 +264,5 @@ def test_a_collection_that_is_removed_again_and_again_is_an_error(
             qdrant.hook = remove
 
         qdrant.hook = remove
-        with pytest.raises(AwayError, match="goes on removing"):
+        with pytest.raises(AwayError, match="keeps deleting"):
             store.chunks.search(vector_query(vector_of("salmon"), "d"))

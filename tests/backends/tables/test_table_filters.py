@@ -21,7 +21,7 @@ from triptych_backends.memory import MemoryStore
 pytest.importorskip("psycopg")
 
 from triptych_backends.in_place import InPlaceStore, TableSpec
-from triptych_backends.in_place.postgres import TableSource
+from triptych_backends.in_place.postgres import ForeignDatabase, TableSource
 
 WORDS = ("", "a", "A", "a b", "it's", 'say "hi"', "100%", "a_b", "ä", "Z", "'; DROP TABLE t; --")
 UUIDS = [str(uuid.UUID(int=number)) for number in (0, 1, 255, 2**127)]
@@ -157,7 +157,7 @@ def stores(tables: ForeignTables) -> Iterator[tuple[InPlaceStore, MemoryStore]]:
         table="t", columns=[{"text": "body"}], metadata=list(COLUMNS), updated_at="moment"
     )
     with (
-        InPlaceStore(TableSource(tables.url, [spec], chunker_sig="rows")) as ours,
+        InPlaceStore(TableSource(ForeignDatabase(tables.url), [spec], chunker_sig="rows")) as ours,
         MemoryStore() as memory,
     ):
         for info in ours.documents.list("t"):

@@ -17,7 +17,7 @@ from triptych.sync import RowReport, RowSource, follow_rows
 pytest.importorskip("psycopg")
 
 from triptych_backends.in_place import TableSpec
-from triptych_backends.in_place.postgres import TableRows
+from triptych_backends.in_place.postgres import ForeignDatabase, TableRows
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ SPEC = TableSpec(
 def rows(tables: ForeignTables, **changes: object) -> TableRows:
     import attrs
 
-    return TableRows(tables.url, attrs.evolve(SPEC, **changes))
+    return TableRows(ForeignDatabase(tables.url), attrs.evolve(SPEC, **changes))
 
 
 def counts(report: RowReport) -> tuple[int, int, int]:
@@ -102,7 +102,7 @@ def test_rows_that_the_overlap_misses_are_found_by_their_ids(
     kb: Service, tables: ForeignTables
 ) -> None:
     tables.execute("UPDATE notes SET changed = now() - (13 - id) * interval '1 hour'")
-    with TableRows(tables.url, SPEC, overlap=0) as source:
+    with TableRows(ForeignDatabase(tables.url), SPEC, overlap=0) as source:
         follow_rows(kb, "notes", source)
         tables.execute(
             "INSERT INTO notes VALUES (30, 'Old', 'stamped long ago', 'en', '1999-01-01')",
@@ -145,7 +145,7 @@ def test_it_goes_on_where_it_was_cut_off(
         def __getattr__(self, name: str) -> object:
             return getattr(self.source, name)
 
-    with TableRows(tables.url, SPEC, overlap=0) as source:
+    with TableRows(ForeignDatabase(tables.url), SPEC, overlap=0) as source:
         # Stamps that differ, so that a page ends between two.
         tables.execute("UPDATE notes SET changed = now() - (13 - id) * interval '1 hour'")
         with pytest.raises(ConnectionError):

@@ -103,7 +103,7 @@ def test_there_are_32_variants_at_most_and_each_keeps_its_first() -> None:
     made = rewritten([Many(10), Many(10)], "q")
     assert len(made) == 32
     assert {f"q {at} 0" for at in range(10)} <= {each.text for each in made}
-    assert made.warnings == ("68 wordings of the query were left out: 32 is the most",)
+    assert made.warnings == ("68 wordings of the query were left out: the maximum is 32",)
     assert len(rewritten([Many(32), Many(32)], "q")) == 32
 
 

@@ -13,6 +13,7 @@ import attrs
 from starlette.requests import Request
 from starlette.responses import Response
 
+from triptych.contracts.models import how_to_set
 from triptych.errors import NotFoundError, ValidationError
 from triptych.records import Hit, NewDocument, Query
 from triptych.records.metadata import metadata_to_plain
@@ -218,9 +219,7 @@ def _search(service: Service, dataset: str, body: dict[str, Any]) -> list[dict[s
     )
     own = service.options.postprocessors
     if reranks and not any(isinstance(each, Rerank) for each in own):
-        raise ValidationError(
-            "rerank: this server has no reranker: the setting `reranker` names one"
-        )
+        raise ValidationError(f"rerank: this server has no reranker: {how_to_set('reranker')}")
     # What the request decides, diversity and the reranker, takes the place of the server's.
     steps = [
         each

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from psycopg import sql
 
 from triptych.sync.rows import RowPage
-from triptych_backends.in_place.follow import OVERLAP, FollowedRows, source_row
+from triptych_backends.in_place.follow import FollowedRows, source_row
 from triptych_backends.in_place.postgres.columns import identifier
 from triptych_backends.in_place.postgres.conditions import Parameters, name_condition
 from triptych_backends.in_place.postgres.reads import read_rows, searched
 from triptych_backends.in_place.postgres.source import PostgresTable, TableSource
-from triptych_backends.in_place.spec import TableSpec
 
 
 class TableRows(FollowedRows[PostgresTable]):
@@ -27,9 +25,7 @@ class TableRows(FollowedRows[PostgresTable]):
     pass reads every row. Close it, or use it as a context manager.
     """
 
-    def __init__(self, url: str, table: TableSpec, *, overlap: float = OVERLAP) -> None:
-        """Raises ValidationError: the URL is invalid, or ``overlap`` is negative."""
-        super().__init__(table, overlap, partial(TableSource, url))
+    _SOURCE = TableSource
 
     def resume(self, cursor: str) -> str:
         time, _ = _position(cursor)

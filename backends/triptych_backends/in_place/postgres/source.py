@@ -8,7 +8,6 @@ from typing import Final, TypeVar
 import attrs
 from psycopg import sql
 
-from triptych.contracts import Embedder
 from triptych.records import FilterTree, Finding, Vector
 from triptych_backends.in_place.postgres.catalog import Table, findings, load_table
 from triptych_backends.in_place.postgres.columns import identifier
@@ -147,31 +146,8 @@ class TableSource(InPlaceSource[PostgresTable]):
     others = ("document",)
     other = "collections of Qdrant"
 
-    def __init__(
-        self,
-        url: str,
-        specs: Sequence[TableSpec],
-        *,
-        chunker_sig: str,
-        embedder: Embedder | None = None,
-        language: str = "english",
-    ) -> None:
-        """``embedder`` is the model that filled the vector columns, ``chunker_sig`` what chunks are
-        signed with.
-
-        Raises:
-            ValidationError: the URL or a spec is invalid, or two tables have one name.
-            NotAvailableError: there are vector columns, and no embedder.
-        """
-        self.database = ForeignDatabase(url)
-        super().__init__(
-            specs,
-            self.database.where,
-            chunker_sig=chunker_sig,
-            embedder=embedder,
-            language=language,
-        )
-        self._tables: Mapping[str, Table] | None = None
+    database: ForeignDatabase
+    _tables: Mapping[str, Table] | None = None
 
     def read(self, dataset_ids: Sequence[str], ask: Callable[[Sequence[PostgresTable]], T]) -> T:
         """See `InPlaceSource.read`: all in one transaction."""
@@ -195,7 +171,3 @@ class TableSource(InPlaceSource[PostgresTable]):
             for pair in table.pairs:
                 check_width(pair, table, self.width)
         return table
-
-    def close(self) -> None:
-        """Close every connection. Idempotent."""
-        self.database.close()

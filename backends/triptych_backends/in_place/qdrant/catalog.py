@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 
 import attrs
 from qdrant_client import models
@@ -292,12 +293,12 @@ def findings(collection: Collection) -> Iterator[Finding]:
     """The findings about a collection; no point is read."""
     if collection.layout.points < MANY:
         return
-    place = f"collection {collection.name}"
+    named = collection.spec.name
+    finding = partial(Finding, place=f"collection {collection.name}", dataset_id=named)
     for pair in collection.pairs:
         if not pair.indexed:
-            yield Finding(
+            yield finding(
                 check="tables.text-search",
-                place=place,
                 detail=f"no text index on the field {pair.text.key!r}",
                 why=(
                     "each keyword search reads every text"
@@ -305,16 +306,13 @@ def findings(collection: Collection) -> Iterator[Finding]:
                     else "keywords are looked for among the nearest vectors only"
                 ),
                 remedy="have a payload index of the type text made on it",
-                dataset_id=collection.spec.name,
             )
     paths = [collection.id, *collection.own.values()]
     for key in dict.fromkeys(path.key for path in paths if path is not None):
         if key not in collection.layout.indexes:
-            yield Finding(
+            yield finding(
                 check="tables.payload-index",
-                place=place,
                 detail=f"no payload index on the field {key!r}",
                 why="points are looked for by it one by one",
                 remedy="have a payload index of the type of its values made on it",
-                dataset_id=collection.spec.name,
             )

@@ -6,7 +6,6 @@ import json
 import time
 from bisect import bisect_right
 from collections.abc import Sequence
-from functools import partial
 from typing import Final, Literal, TypeAlias
 
 import attrs
@@ -55,9 +54,11 @@ class CollectionRows(FollowedRows[OpenCollection]):
     such an index every pass reads every point. Close it, or use it as a context manager.
     """
 
+    _SOURCE = CollectionSource
+
     def __init__(self, reader: PointReader, table: TableSpec, *, overlap: float = OVERLAP) -> None:
         """Raises ValidationError: ``overlap`` is negative, or a key is not for collections."""
-        super().__init__(table, overlap, partial(CollectionSource, reader))
+        super().__init__(reader, table, overlap=overlap)
         self._reader = reader
         self._listed: list[str] = []
 

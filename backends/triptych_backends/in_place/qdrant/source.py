@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Final, TypeVar
 from uuid import UUID
 
@@ -13,7 +14,6 @@ from numpy.typing import NDArray
 from qdrant_client.models import Condition, FieldCondition, HasIdCondition, MatchText
 
 from triptych import deadlines
-from triptych.contracts import Embedder
 from triptych.errors import ValidationError
 from triptych.records import FilterTree, Finding, Vector
 from triptych_backends.in_place.keyword_lane import ENOUGH
@@ -324,26 +324,11 @@ class CollectionSource(InPlaceSource[OpenCollection]):
     others = ("text_search", "text_config", "distance")
     other = "tables of PostgreSQL"
 
-    def __init__(
-        self,
-        reader: PointReader,
-        specs: Sequence[TableSpec],
-        *,
-        chunker_sig: str,
-        embedder: Embedder | None = None,
-        language: str = "english",
-    ) -> None:
-        """``embedder`` is the model that filled the vectors; without one searches are by keyword.
+    database: PointReader
 
-        Raises:
-            ValidationError: two tables have one name, or a key is not for collections.
-            NotAvailableError: a vector is named, and there is no embedder.
-        """
-        super().__init__(
-            specs, reader.where, chunker_sig=chunker_sig, embedder=embedder, language=language
-        )
-        self.reader = reader
-        self._collections: dict[str, Collection] = {}
+    @cached_property
+    def _collections(self) -> dict[str, Collection]:
+        return {}
 
     def embed_sig(self, spec: TableSpec) -> str:
         """The embedder's signature, "" without one."""
@@ -351,7 +336,7 @@ class CollectionSource(InPlaceSource[OpenCollection]):
 
     def read(self, dataset_ids: Sequence[str], ask: Callable[[Sequence[OpenCollection]], T]) -> T:
         names = [each for each in dict.fromkeys(dataset_ids) if each in self.specs]
-        return ask([OpenCollection(self.reader, self._collection(name)) for name in names])
+        return ask([OpenCollection(self.database, self._collection(name)) for name in names])
 
     def examine(self, dataset_id: str) -> Iterator[Finding]:
         return findings(self._load(dataset_id))
@@ -364,8 +349,4 @@ class CollectionSource(InPlaceSource[OpenCollection]):
         return found
 
     def _load(self, name: str) -> Collection:
-        return load_collection(self.reader, self.specs[name], self.width)
-
-    def close(self) -> None:
-        """Close the connection. Idempotent."""
-        self.reader.close()
+        return load_collection(self.database, self.specs[name], self.width)

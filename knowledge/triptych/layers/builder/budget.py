@@ -7,9 +7,10 @@ import threading
 from collections.abc import Collection, Mapping, Sequence
 
 import attrs
+from attrs.validators import optional
 
 from triptych import deadlines, telemetry
-from triptych._internal.numbers import check_number
+from triptych._internal.numbers import number
 from triptych._internal.retries import Retries, wait
 from triptych.contracts import LLM, LayerJournal
 from triptych.errors import (
@@ -21,7 +22,8 @@ from triptych.errors import (
     UnusableAnswerError,
 )
 from triptych.layers.builder.records import Stop
-from triptych.records import Generation, Message, ModelUsage, Prices, Usage, check_whole
+from triptych.records import Generation, Message, ModelUsage, Prices, Usage
+from triptych.records.values import whole
 from triptych.text.tokens import estimate_tokens
 
 _MOST_TOKENS = 10**12
@@ -55,17 +57,9 @@ class Ceilings:
     that its answer may have.
     """
 
-    max_calls: int | None = None
-    max_tokens: int | None = None
-    max_cost: float | None = None
-
-    def __attrs_post_init__(self) -> None:
-        for name in ("max_calls", "max_tokens"):
-            value = getattr(self, name)
-            if value is not None:
-                check_whole(value, name)
-        if self.max_cost is not None:
-            check_number(self.max_cost, "max_cost")
+    max_calls: int | None = attrs.field(default=None, validator=optional(whole()))
+    max_tokens: int | None = attrs.field(default=None, validator=optional(whole()))
+    max_cost: float | None = attrs.field(default=None, validator=optional(number()))
 
 
 def prompt_tokens(messages: Sequence[Message]) -> int:
@@ -73,36 +67,28 @@ def prompt_tokens(messages: Sequence[Message]) -> int:
     return sum(estimate_tokens(message.content) + 4 for message in messages)
 
 
+@attrs.define(eq=False)
 class BudgetedLLM:
-    """Asks the model for one `apply`. Thread-safe.
+    """Asks the model for one `apply`. Thread-safe. No call takes less than ``least``.
 
     Attributes:
         usage: what was used so far.
     """
 
-    def __init__(
-        self,
-        llm: LLM,
-        journal: LayerJournal,
-        dataset_id: str,
-        *,
-        ceilings: Ceilings,
-        prices: Prices | None,
-        retries: Retries,
-        least: Usage | None = None,
-    ) -> None:
-        """``least``: what no call takes less than."""
-        self._least = least or Usage()
-        self.usage: ModelUsage = ModelUsage(model=llm.signature)
-        self._llm = llm
-        self._journal = journal
-        self._dataset_id = dataset_id
-        self._ceilings = ceilings
-        self._prices = prices
-        self._retries = retries
-        self._changed = threading.Condition()
-        self._held = Usage()
-        self._under_way = 0
+    _llm: LLM
+    _journal: LayerJournal
+    _dataset_id: str
+    _ceilings: Ceilings
+    _prices: Prices | None
+    _retries: Retries
+    _least: Usage
+    usage: ModelUsage = attrs.field(init=False)
+    _changed: threading.Condition = attrs.field(factory=threading.Condition, init=False)
+    _held: Usage = attrs.field(factory=Usage, init=False)
+    _under_way: int = attrs.field(default=0, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.usage = ModelUsage(model=self._llm.signature)
 
     def ask(self, messages: Sequence[Message], *, max_tokens: int) -> Generation:
         """The model's answer, whatever it is worth.

@@ -127,8 +127,7 @@ class LayerBuilder:
         check_whole(patience, "patience", least=1)
         self._service = service
         self._prices = prices
-        if check_whole(retries, "retries") >= MOST_ATTEMPTS:
-            raise ValidationError(f"retries is {retries}: give a number below {MOST_ATTEMPTS:,}")
+        check_whole(retries, "retries", most=MOST_ATTEMPTS - 1)
         self._retries = Retries(attempts=1 + retries, base=retry_base)
         self._patience = patience
         maker = service.llm if llm is None else llm
@@ -243,8 +242,7 @@ class LayerBuilder:
         scope = plan.scope
         if not isinstance(scope, Scope) or scope.maker is not self._maker:
             raise ValidationError("apply takes a plan that this builder made")
-        if not 1 <= check_whole(concurrency, "concurrency") <= 64:
-            raise ValidationError(f"concurrency is {concurrency}: give a number from 1 to 64")
+        check_whole(concurrency, "concurrency", least=1, most=64)
         if max_cost is not None and self._prices is None:
             raise ValidationError("max_cost needs prices: give them to the LayerBuilder")
         ceilings = Ceilings(max_calls=max_calls, max_tokens=max_tokens, max_cost=max_cost)

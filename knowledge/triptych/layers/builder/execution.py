@@ -9,6 +9,8 @@ from contextlib import closing
 from datetime import UTC, datetime
 from typing import Final, NoReturn, cast, get_args
 
+import attrs
+
 from triptych import deadlines
 from triptych._internal.concurrency import map_unordered
 from triptych._internal.model_texts import BadAnswerError
@@ -50,23 +52,17 @@ class _StoppedError(Exception):
     """The run ends: no further artifact is begun."""
 
 
+@attrs.define(eq=False, slots=False)
 class Run:
     """One `apply`."""
 
-    def __init__(
-        self,
-        plan: LayerPlan,
-        scope: Scope,
-        meter: BudgetedLLM | None,
-        *,
-        workers: int,
-        patience: int,
-    ) -> None:
-        self._plan = plan
-        self._scope = scope
-        self._meter = meter
-        self._workers = workers
-        self._patience = patience
+    _plan: LayerPlan
+    _scope: Scope
+    _meter: BudgetedLLM | None
+    _workers: int
+    _patience: int
+
+    def __attrs_post_init__(self) -> None:
         self._lock = threading.Lock()
         self._made = self._unchanged = self._removed = self._done = 0
         self._quarantined: list[QuarantinedLayer] = []
@@ -77,10 +73,8 @@ class Run:
         self._skipped = 0
         self._least: float | None = None
         self._waiting: set[str] = set()
-        self._known = {
-            (each.doc_name, each.layer): each
-            for each in scope.journal.quarantined(scope.dataset_id)
-        }
+        known = self._scope.journal.quarantined(self._scope.dataset_id)
+        self._known = {(each.doc_name, each.layer): each for each in known}
 
     def execute(self, progress: ProgressCallback | None) -> LayerReport:
         """Make what is stale, until it is made, or a ceiling or the provider ends it.

@@ -15,14 +15,14 @@ from triptych.chunking.blocks import sections
 from triptych.chunking.boundaries import break_before
 from triptych.chunking.outline import read_outline
 from triptych.contracts import LLM
+from triptych.contracts.models import check_llm
 from triptych.derivation.folder_tree import line_size
-from triptych.errors import ValidationError
 from triptych.layers.builder.budget import LayerModel
 from triptych.layers.builder.records import Cost, LayerPrompts, PlanReason
 from triptych.layers.extractive import SIGNATURE_PREFIX, ExtractiveSummarizer
 from triptych.layers.generation import ABSTRACT_MAX_TOKENS, OVERVIEW_MAX_TOKENS
 from triptych.layers.prompts import FRAME, data_messages
-from triptych.records import DocumentSummary, Layer, SourceDocument, Usage, check_text, check_whole
+from triptych.records import DocumentSummary, Layer, SourceDocument, Usage, check_whole
 from triptych.records.metadata import text_of
 from triptych.text.tokens import estimate_tokens
 
@@ -145,12 +145,7 @@ class LLMGenerator:
         abstract_max_tokens: int = ABSTRACT_MAX_TOKENS,
         overview_max_tokens: int = OVERVIEW_MAX_TOKENS,
     ) -> None:
-        if isinstance(llm, type) or not callable(getattr(llm, "generate", None)):
-            raise ValidationError(
-                f"{llm!r} is not a language model: give an object with signature, generate and "
-                "stream, an ExtractiveSummarizer, or None"
-            )
-        check_text(getattr(llm, "signature", None), f"the signature of the {type(llm).__name__}")
+        check_llm(llm)
         check_whole(input_tokens, "input_tokens", least=64)
         self.model: str = llm.signature
         self._prompts = prompts
@@ -236,26 +231,18 @@ class LLMGenerator:
         return _Writer(source, desk, self._prompts, self._limit, self._ceilings, self.model).write
 
 
+@attrs.define(eq=False)
 class _Writer:
     """The layers of one source."""
 
-    def __init__(
-        self,
-        source: Source,
-        desk: LayerModel,
-        prompts: LayerPrompts,
-        limit: int,
-        ceilings: Mapping[Layer, int],
-        model: str,
-    ) -> None:
-        self._source = source
-        self._desk = desk
-        self._prompts = prompts
-        self._limit = limit
-        self._ceilings = ceilings
-        self._model = model
-        self._shown: tuple[str, str] | None = None
-        self._broken: BadAnswerError | None = None
+    _source: Source
+    _desk: LayerModel
+    _prompts: LayerPrompts
+    _limit: int
+    _ceilings: Mapping[Layer, int]
+    _model: str
+    _shown: tuple[str, str] | None = attrs.field(default=None, init=False)
+    _broken: BadAnswerError | None = attrs.field(default=None, init=False)
 
     def write(self, layer: Layer) -> str:
         if self._broken is not None:

@@ -16,7 +16,8 @@ import attrs
 
 from triptych import deadlines
 from triptych.contracts import LayerJournal
-from triptych.derivation.folder_tree import Folder, FolderWalk, is_folder, pages_of, parent_of
+from triptych.contracts.pages import documents_of, pages_of
+from triptych.derivation.folder_tree import Folder, FolderWalk, is_folder, parent_of
 from triptych.layers.builder.generators import LayerGenerator
 from triptych.layers.builder.records import Cost, LayerPlan, PlannedLayer, PlanReason
 from triptych.records import DerivedLayer, DocumentInfo, Layer, QuarantinedLayer
@@ -187,7 +188,7 @@ def walk(
     walker.take("", [layer for layer in own if layer is not None])
     layers = (pages_of(repo, dataset_id, kind, after="") for kind in LAYERS)
     entries: Iterator[_Entry] = heapq.merge(
-        ((info.name, info) for info in _documents(service, dataset_id)),
+        ((info.name, info) for info in documents_of(service.list_documents, dataset_id)),
         *(map(_named, pages) for pages in layers),
         key=itemgetter(0),
     )
@@ -203,13 +204,6 @@ def walk(
 
 def _named(layer: DerivedLayer) -> _Entry:
     return layer.doc_name, layer
-
-
-def _documents(service: Service, dataset_id: str) -> Iterator[DocumentInfo]:
-    after = ""
-    while page := service.list_documents(dataset_id, after=after, limit=_PAGE):
-        yield from page
-        after = page[-1].name
 
 
 class _Walker:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import attrs
 
-from triptych.errors import BudgetExceededError, ValidationError
+from triptych._internal.model_texts import is_prompt
+from triptych.errors import BudgetExceededError
 from triptych.layers.prompts import (
     ABSTRACT_PROMPT,
     CHILDREN_ABSTRACT_PROMPT,
@@ -15,7 +16,7 @@ from triptych.layers.prompts import (
     OVERVIEW_PROMPT,
     PART_PROMPT,
 )
-from triptych.records import Failure, Layer, ModelUsage, QuarantinedLayer, check_text
+from triptych.records import Failure, Layer, ModelUsage, QuarantinedLayer
 from triptych.records.reports import Summed
 from triptych.records.serialization import NOT_PLAIN
 
@@ -28,11 +29,6 @@ Stop = Literal["max_calls", "max_tokens", "max_cost", "provider"]
 """What ended an `apply` before its plan was done: a limit, or a provider that keeps failing."""
 
 
-def _prompt(_: Any, attribute: attrs.Attribute[str], value: Any) -> None:
-    if not check_text(value, attribute.name).strip():
-        raise ValidationError(f"{attribute.name} is blank: give instructions for the model")
-
-
 @attrs.frozen(kw_only=True, slots=True)
 class LayerPrompts:
     """Instructions for the model, without the text, which is sent separately as data.
@@ -43,11 +39,11 @@ class LayerPrompts:
         part: for notes on a part of an input that is too long for one prompt.
     """
 
-    abstract: str = attrs.field(default=ABSTRACT_PROMPT, validator=_prompt)
-    overview: str = attrs.field(default=OVERVIEW_PROMPT, validator=_prompt)
-    children_abstract: str = attrs.field(default=CHILDREN_ABSTRACT_PROMPT, validator=_prompt)
-    children_overview: str = attrs.field(default=CHILDREN_OVERVIEW_PROMPT, validator=_prompt)
-    part: str = attrs.field(default=PART_PROMPT, validator=_prompt)
+    abstract: str = attrs.field(default=ABSTRACT_PROMPT, validator=is_prompt)
+    overview: str = attrs.field(default=OVERVIEW_PROMPT, validator=is_prompt)
+    children_abstract: str = attrs.field(default=CHILDREN_ABSTRACT_PROMPT, validator=is_prompt)
+    children_overview: str = attrs.field(default=CHILDREN_OVERVIEW_PROMPT, validator=is_prompt)
+    part: str = attrs.field(default=PART_PROMPT, validator=is_prompt)
 
     def of(self, layer: Layer, *, folder: bool) -> str:
         """Return the prompt for a layer of a document, or of a folder or dataset."""

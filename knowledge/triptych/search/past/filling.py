@@ -110,6 +110,7 @@ class _Seen:
     then: VersionThen
 
 
+@attrs.define(eq=False, slots=False)
 class DatasetFiller:
     """One dataset of a scratch store, brought to a moment. One thread at a time calls it.
 
@@ -123,24 +124,19 @@ class DatasetFiller:
         left_out: how many layers do not fit the documents.
     """
 
-    def __init__(
-        self,
-        dataset_id: str,
-        moment: Moment,
-        store: Store,
-        versions: VersionReader,
-        scratch: Store,
-        derivation: Deriver,
-    ) -> None:
-        self._dataset_id = dataset_id
-        self._moment = moment
-        self._store = store
-        self._versions = versions
-        self._scratch = scratch
+    _dataset_id: str
+    _moment: Moment
+    _store: Store
+    _versions: VersionReader
+    _scratch: Store
+    _derivation: Deriver
+
+    def __attrs_post_init__(self) -> None:
+        derivation, chunks = self._derivation, self._store.chunks
         if derivation.next is not None:
-            derivation = derivation.of_config(store.chunks.config(dataset_id))
-        known = _KnownVectors(scratch.chunks, store.chunks)
-        encodes = scratch.capabilities.sparse is not None
+            derivation = derivation.of_config(chunks.config(self._dataset_id))
+        known = _KnownVectors(self._scratch.chunks, chunks)
+        encodes = self._scratch.capabilities.sparse is not None
         self._embedding = derivation.over(known, encodes=encodes)
         self._plain = derivation.over(known, embeds=False)
         self._config: DatasetConfig | None = None

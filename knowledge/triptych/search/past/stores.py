@@ -61,6 +61,7 @@ class _Scratch:
         self.store.close()
 
 
+@attrs.define(eq=False)
 class PastStores:
     """Makes stores as of a moment, and keeps the last two for the next query.
 
@@ -69,20 +70,13 @@ class PastStores:
     the moment: what was deleted goes, and a put that was under way is found. Thread-safe.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        versions: VersionReader | None,
-        derivation: Deriver,
-        scratch: Callable[[], Store] | None,
-    ) -> None:
-        self._store = store
-        self._versions = versions
-        self._derivation = derivation
-        self._scratch = scratch
-        self._kept: dict[Moment, _Scratch] = {}
-        self._lock = threading.Lock()
-        self._closed = False
+    _store: Store
+    _versions: VersionReader | None
+    _derivation: Deriver
+    _scratch: Callable[[], Store] | None
+    _kept: dict[Moment, _Scratch] = attrs.field(factory=dict, init=False)
+    _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
+    _closed: bool = attrs.field(default=False, init=False)
 
     @contextmanager
     def at(
@@ -145,7 +139,10 @@ class PastStores:
                 with _waiting_for(scratch.filling):
                     return scratch, self._fill(scratch, moment, dataset_ids, wants)
             except OutdatedError as error:
-                self._retire(moment, scratch)
+                with self._lock:
+                    if self._kept.get(moment) is scratch:
+                        del self._kept[moment]
+                self._end(scratch)
                 self._release(scratch)
                 if not left:
                     raise StoreError(
@@ -220,12 +217,6 @@ class PastStores:
         for each in retired:
             self._end(each)
         return scratch
-
-    def _retire(self, moment: Moment, scratch: _Scratch) -> None:
-        with self._lock:
-            if self._kept.get(moment) is scratch:
-                del self._kept[moment]
-        self._end(scratch)
 
     def _end(self, scratch: _Scratch) -> None:
         """Close the store as soon as nobody uses it."""
