@@ -114,18 +114,17 @@ def measured(
                 continue
             began = time.monotonic()
             found = ranked(kind, made, documents, cache)
-            hybrid = found.get("hybrid", found[kind.lanes[-1]])
-            own = own or hybrid
+            hybrid = found["hybrid"]
             means = [f"{np.mean(found[lane]):.3f}" for lane in ("keyword", "vector", "hybrid")]
-            less = difference(hybrid, own)
-            told = f"{less['mean']:+.3f} [{less['low']:+.3f}, {less['high']:+.3f}]"
-            about = f"{made.name} ({len(made.asked)} questions, {chunks:,} chunks)"
-            yield [
-                about,
-                f"{name} {versions(kind.packages)[kind.packages[0]]}",
-                *means,
-                told if own is not hybrid else "–",
-            ]
+            about, told = "", "–"
+            if own:
+                less = difference(hybrid, own)
+                told = f"{less['mean']:+.3f} [{less['low']:+.3f}, {less['high']:+.3f}]"
+            else:
+                own = hybrid
+                about = f"{made.name} ({len(made.asked)} questions, {chunks:,} chunks)"
+            version = versions(kind.packages)[kind.packages[0]]
+            yield [about, f"{name} {version}", *means, told]
             took = time.monotonic() - began
             print(f"{made.name}, {name}: {' '.join(means)} ({took:.0f} s)", file=sys.stderr)
 
