@@ -35,6 +35,7 @@ from harness.table import Document, beside, brief, line, shapes, write
 
 RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "performance.md"
+COMPARISON = PAGE.with_name("comparison.md")
 ORDER = (NAMES[0], *VARIANTS, *NAMES[1:], *MORE)
 
 
@@ -144,7 +145,7 @@ def main() -> None:
     if options.write:
         held = read_all(options.results, documents[0]["machine"])
         write(PAGE, held)
-        write(PAGE.with_name("comparison.md"), held, brief)
+        write(COMPARISON, held, brief)
         plot.OUT.write_text(
             plot.draw([each for each in held if each["corpus"]["name"] == "generated"] or held)
         )
