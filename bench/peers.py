@@ -31,10 +31,11 @@ from harness.machine import ROOT, describe
 from harness.results import Results, median_of, provenance, read_all
 from harness.run import Bench, Limits, missing
 from harness.systems import MORE, NAMES, VARIANTS, system_of
-from harness.table import Document, beside, line, shapes, write
+from harness.table import Document, beside, brief, line, shapes, write
 
 RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "performance.md"
+COMPARISON = PAGE.with_name("comparison.md")
 ORDER = (NAMES[0], *VARIANTS, *NAMES[1:], *MORE)
 
 
@@ -144,6 +145,7 @@ def main() -> None:
     if options.write:
         held = read_all(options.results, documents[0]["machine"])
         write(PAGE, held)
+        write(COMPARISON, held, brief)
         plot.OUT.write_text(
             plot.draw([each for each in held if each["corpus"]["name"] == "generated"] or held)
         )

@@ -55,6 +55,8 @@ class System(ABC):
         shared: whether two processes may have it open at the same time.
         updates: how a document is replaced, for the reader of the results.
         setup: how it is set up, for the reader of the results.
+        plain: whether its keyword lane indexes plain words, so that it can be held against an exact
+            ranking; else as the library does where nothing is said.
     """
 
     packages: ClassVar[tuple[str, ...]]
@@ -69,6 +71,7 @@ class System(ABC):
     shared: ClassVar[bool] = True
     updates: ClassVar[str]
     setup: ClassVar[str]
+    plain: ClassVar[bool] = True
 
     def __init__(self, folder: Path, given: Given) -> None:
         self.folder = folder

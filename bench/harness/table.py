@@ -75,7 +75,7 @@ def shown(value: float | None) -> str:
     return f"{value:.3g}" if value < 10 else f"{value:.0f}"
 
 
-def _markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -131,7 +131,7 @@ def _table(names: Sequence[str], columns: Sequence[Numbers], own: int | None = N
                 ratio = base / value if unit in _MORE_IS_BETTER else value / base
                 cells[place] += f" ({ratio:,.0f}×)" if ratio >= 100 else f" ({ratio:.2g}×)"
         rows.append([f"{label}, {unit}" if unit else label, *cells])
-    return _markdown(["", *names], rows)
+    return markdown(["", *names], rows)
 
 
 def _missed(numbers: Numbers) -> list[str]:
@@ -173,12 +173,55 @@ def page(documents: Sequence[Document]) -> str:
     return "\n\n".join(parts)
 
 
-def write(path: Path, documents: Sequence[Document]) -> None:
-    """Put `page` into a Markdown file, in the place of the last one of this machine."""
+_BRIEF = (
+    ("ingest, chunks/s", ("ingest", "chunks_per_second")),
+    ("peak memory, MB", ("memory", "ingest_peak_mb")),
+    ("disk, MB", ("disk_mb",)),
+    ("keyword, ms", ("lanes", "keyword", "p50")),
+    ("vector, ms", ("lanes", "vector", "p50")),
+    ("hybrid, ms", ("lanes", "hybrid", "p50")),
+    ("hybrid among 50%, ms", ("filters", "50%", "hybrid", "p50")),
+    ("replace until found, ms", ("replace", "p50")),
+    ("fsyncs of it", ("fsyncs", "replace")),
+)
+
+
+def brief(documents: Sequence[Document]) -> str:
+    """For each generated corpus: a row a system, a column for each of the main measures."""
+    parts = []
+    for each in documents:
+        systems = {
+            name: numbers
+            for name, numbers in each["systems"].items()
+            if "skipped" not in numbers and not name.startswith("triptych-")
+        }
+        if each["corpus"]["text"] != "generated" or len(systems) == 1:
+            continue
+        rows = [
+            [
+                f"{name} {next(iter(numbers['packages'].values()))}",
+                *(shown(at(numbers, path)) for _, path in _BRIEF),
+            ]
+            for name, numbers in systems.items()
+        ]
+        taken = sorted({numbers.get("taken", "") for numbers in systems.values()})
+        parts.append(f"{title(each['corpus'])}, measured {' to '.join(taken)}:")
+        parts.append(markdown(["", *(label for label, _ in _BRIEF)], rows))
+    return "\n\n".join(parts)
+
+
+def write(
+    path: Path, documents: Sequence[Document], show: Callable[[Sequence[Document]], str] = page
+) -> None:
+    """Put what ``show`` makes into a Markdown file, in the place of the last of this machine."""
     machine = documents[0]["machine"]
     begin = f"<!-- peers.py on {machine['processor']}, {machine['cores']} cores -->"
-    end = "<!-- end of peers.py -->"
-    block = f"{begin}\n\n{page(documents)}\n\n{end}"
+    replace_block(path, begin, "<!-- end of peers.py -->", show(documents))
+
+
+def replace_block(path: Path, begin: str, end: str, text: str) -> None:
+    """Put a text between two comments of a Markdown file, or at its end with both."""
+    block = f"{begin}\n\n{text}\n\n{end}"
     text = path.read_text("utf-8")
     if begin in text:
         before, _, rest = text.partition(begin)

@@ -139,7 +139,10 @@ def test_one_chunk_a_document_stands_beside_ten(
     arguments = ["--chunks", "40", "--chunks-per-document", "10", "1", "--only", "rank-bm25"]
     page = tmp_path / "page.md"
     page.write_text("# Page\n")
+    compared = tmp_path / "compared.md"
+    compared.write_text("# Compared\n")
     monkeypatch.setattr(program, "PAGE", page)
+    monkeypatch.setattr(program, "COMPARISON", compared)
     monkeypatch.setattr(plot, "OUT", tmp_path / "plot.svg")
     monkeypatch.setattr(
         sys, "argv", ["peers.py", *arguments, "--results", str(tmp_path), "--write"]
@@ -341,3 +344,14 @@ class TestSystems:
 
         assert running.missing(Absent) == "no_such_module.part"
         assert running.missing(systems.system_of("triptych")) is None
+
+
+def test_the_brief_table_has_a_row_for_each_system_and_none_for_variants(
+    measured: tuple[Path, str],
+) -> None:
+    document = read(measured[0])
+    own = document["systems"]["triptych"]
+    shown = table.brief([{**document, "systems": {**document["systems"], "triptych-pure": own}}])
+    rows = [row.split()[1] for row in shown.splitlines() if row.startswith("| ")][2:]
+    assert rows == ["triptych", "rank-bm25"]
+    assert table.brief([{**document, "systems": {"triptych": own}}]) == ""

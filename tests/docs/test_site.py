@@ -71,6 +71,7 @@ def test_a_page_is_read_by_the_site_as_by_a_forge(page: Path) -> None:
 # Tasks, each two clicks from the start page
 
 TASKS = {
+    "whether to take Triptych or another": ("explanation/comparison.md", "quality", "Qdrant"),
     "install": ("how-to/my-notes.md", "", "triptych add"),
     "first search": ("quickstart.md", "2-search", "search("),
     "ask a question, and have a model answer": ("how-to/ask.md", "", ".ask("),

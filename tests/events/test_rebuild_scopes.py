@@ -101,7 +101,7 @@ def test_a_line_of_a_log_stays_short() -> None:
         ({"doc_names": ["b", "a"]}, "'a' needs its dataset_id"),
         ({"dataset_id": "d", "doc_name": "a", "doc_names": ["a"]}, "not both"),
         ({"dataset_id": "d", "doc_names": map(str, range(MOST + 1))}, "at most 256 documents"),
-        ({"dataset_id": "d", "doc_names": ["a", ""]}, "name none"),
+        ({"dataset_id": "d", "doc_names": ["a", ""]}, "leave doc_names empty"),
         ({"dataset_id": "d", "doc_names": ["\udcff"]}, "lone surrogate"),
         ({"dataset_id": "d", "doc_names": ["a", 1]}, "not int"),
         ({"dataset_id": "d", "doc_names": "ab"}, "several names"),

@@ -9,6 +9,12 @@ from typing import Any
 from harness.corpus import Chunk, Document, Edit, Given, Vectors, document_of, metadata_of
 from harness.system import Found, System, chunk_batches
 
+_PLAIN: dict[str, Any] = {
+    "bm25_tokenization_regex": r"[^\W_]+",
+    "bm25_algorithm": "BM25Okapi",
+    "bm25_parameters": {"k1": 1.2, "b": 0.75},
+}
+
 
 class Haystack(System):
     packages = ("haystack-ai",)
@@ -37,10 +43,7 @@ class Haystack(System):
             self._store: Any = InMemoryDocumentStore.load_from_disk(str(self._saved))
         else:
             self._store = InMemoryDocumentStore(
-                bm25_tokenization_regex=r"[^\W_]+",
-                bm25_algorithm="BM25Okapi",
-                bm25_parameters={"k1": 1.2, "b": 0.75},
-                embedding_similarity_function="dot_product",
+                embedding_similarity_function="dot_product", **(_PLAIN if self.plain else {})
             )
         self._joiner = DocumentJoiner(join_mode="reciprocal_rank_fusion")
 

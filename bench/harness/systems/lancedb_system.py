@@ -73,9 +73,8 @@ class LanceDB(System):
                 self._table = self._db.create_table("chunks", data=self._rows(batch))
             else:
                 self._table.add(self._rows(batch))
-        self._table.create_fts_index(
-            "text", stem=False, remove_stop_words=False, ascii_folding=False
-        )
+        words = {"stem": False, "remove_stop_words": False, "ascii_folding": False}
+        self._table.create_fts_index("text", **(words if self.plain else {}))
 
     def search(self, lane: str, text: str, vector: Vectors, limit: int) -> Found:
         if lane == "keyword":

@@ -67,8 +67,9 @@ class LangChain(System):
         from langchain_classic.retrievers import EnsembleRetriever
         from langchain_community.retrievers import BM25Retriever
 
+        words: dict[str, Any] = {"preprocess_func": plain_terms} if self.plain else {}
         keyword = BM25Retriever.from_documents(
-            self._documents, bm25_params={"k1": 1.2, "b": 0.75}, preprocess_func=plain_terms
+            self._documents, bm25_params={"k1": 1.2, "b": 0.75}, **words
         )
         keyword.k = _DEPTH
         vector = self._vectors.as_retriever(search_kwargs={"k": _DEPTH})

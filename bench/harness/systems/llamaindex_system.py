@@ -10,6 +10,11 @@ from harness.corpus import DIMENSION, Document, Edit, Given, Vectors
 from harness.system import Found, System
 
 _DEPTH = 10
+_PLAIN: dict[str, Any] = {
+    "skip_stemming": True,
+    "language": [],
+    "token_pattern": r"(?u)[^\W_]+",
+}
 
 
 class LlamaIndex(System):
@@ -70,9 +75,8 @@ class LlamaIndex(System):
             BM25Retriever.from_defaults(
                 docstore=self._index.docstore,
                 similarity_top_k=_DEPTH,
-                skip_stemming=True,
-                language=[],  # bm25s: a list of stop words instead of a language
-                token_pattern=r"(?u)[^\W_]+",
+                # bm25s takes a list of stop words instead of a language.
+                **(_PLAIN if self.plain else {}),
             )
         )
 

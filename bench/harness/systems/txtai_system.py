@@ -12,6 +12,7 @@ from harness.system import Found, System
 
 _TRANSFORM = f"{__name__}.given_rows"
 _given: list[Given] = []
+_PLAIN: dict[str, Any] = {"tokenizer": {"regexp": r"[^\W_]+", "alphanum": False}}
 _WEIGHTS = {"keyword": 0.0, "vector": 1.0, "hybrid": 0.5}
 
 
@@ -49,7 +50,7 @@ class Txtai(System):
                 "method": "bm25",
                 "terms": True,
                 "normalize": True,
-                "tokenizer": {"regexp": r"[^\W_]+", "alphanum": False},
+                **(_PLAIN if self.plain else {}),
             },
         )
         self._ids: dict[str, list[str]] = {}
