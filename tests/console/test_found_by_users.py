@@ -263,33 +263,3 @@ def test_a_kept_setting_is_json(kb: Service, ask: Client) -> None:
     text = kb.capabilities.settings.get_setting("golden/docs")
     assert text is not None
     assert json.loads(text)["queries"][0]["question"] == "kettle"
-
-
-@pytest.mark.parametrize("flag", [[], ["--no-console"]])
-def test_no_console_is_what_it_says(
-    flag: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    served: list[Any] = []
-    workers = pytest.importorskip("triptych_adapters.http.workers")
-    monkeypatch.setattr(workers, "serve", lambda options, started: served.append(options))
-    shell = fresh_shell(tmp_path, monkeypatch)
-    shell.write("docs/a.md", "A kettle.\n")
-    assert shell("put", "docs", "-q").code == 0
-    assert shell("serve", *flag).code == 0
-    assert served[0].console is (not flag)
-
-
-@pytest.mark.parametrize("flag", [[], ["--no-browser"]])
-def test_no_browser_is_what_it_says(
-    flag: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened: list[str] = []
-    workers = pytest.importorskip("triptych_adapters.http.workers")
-    monkeypatch.setattr(workers, "serve", lambda options, started: started("http://here"))
-    monkeypatch.setattr("webbrowser.open", opened.append)
-    shell = fresh_shell(tmp_path, monkeypatch)
-    shell.write("docs/a.md", "A kettle.\n")
-    assert shell("put", "docs", "-q").code == 0
-    done = shell("console", *flag)
-    assert done.out == b"http://here\n"
-    assert opened == ([] if flag else ["http://here"])
