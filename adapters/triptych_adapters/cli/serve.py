@@ -58,7 +58,7 @@ def serve(
         float, option("--key-share PART", "The most of the server that one key may have; 1: all.")
     ] = 0.5,
     console: Annotated[
-        bool, option("--console --no-console", "Whether to serve pages for people, at /.")
+        bool, option("--console/--no-console", "Whether to serve pages for people, at /.")
     ] = True,
     metrics: Annotated[bool, option("--metrics", "Serve /metrics for Prometheus.")] = False,
     otel: Annotated[
@@ -140,7 +140,7 @@ def console(
         int, option("--port -p", "Where to listen; 0: any free port.", min=0, max=65535)
     ] = 0,
     browser: Annotated[
-        bool, option("--browser --no-browser", "Whether to open the page in a browser.")
+        bool, option("--browser/--no-browser", "Whether to open the page in a browser.")
     ] = True,
 ) -> None:
     """Look at the knowledge base in the browser, until Ctrl-C.

@@ -15,10 +15,10 @@ from triptych.chunking import (
     MarkdownChunker,
     SentenceWindowChunker,
 )
-from triptych.errors import TriptychError
-from triptych.records import Hit, Layer
+from triptych.errors import ConflictError, NotFoundError, TriptychError, ValidationError
+from triptych.records import Hit
 from triptych.service import Service
-from triptych_adapters.console.site import Made, see_other
+from triptych_adapters.console.site import Made, html, render, see_other
 from triptych_adapters.console.visit import Visit, path_of, where_of
 
 _LISTED: Final = 200
@@ -135,9 +135,8 @@ def document(visit: Visit) -> Made:
 
 def chunks_of(service: Service, dataset_id: str, name: str) -> list[Hit]:
     """A document's chunks in their order, with what is stale of them."""
-    result = service.search(
-        "", dataset_id=dataset_id, layer=Layer.DETAIL, where={"doc_name": name}, top_k=_CHUNKS
-    )
+    where = {"$name": {"$eq": name}}
+    result = service.search("", dataset_id=dataset_id, where=where, top_k=_CHUNKS)
     return list(result.hits)
 
 
@@ -166,11 +165,14 @@ def change_document(visit: Visit) -> Made:
             service.restore(dataset_id, name, visit.number("version", 0, least=1, most=10**9))
         case "rebuild":
             service.rebuild(dataset_id=dataset_id, doc_name=name)
-        case "delete" if visit.one("confirm") == name:
-            service.delete_document(dataset_id, name)
-            return see_other(visit, path_of("datasets", dataset_id))
-        case "delete":
+        case "delete" if visit.one("confirm") != name:
             return see_other(visit, f"{here}?unconfirmed=1#delete")
+        case "delete":
+            if not service.delete_document(dataset_id, name):
+                raise NotFoundError(f"there is no document {name!r:.100} any more")
+            return see_other(visit, path_of("datasets", dataset_id))
+        case unknown:
+            raise ValidationError(f"there is no action {unknown!r:.60}")
     return see_other(visit, here)
 
 
@@ -178,13 +180,26 @@ def put(visit: Visit) -> Made:
     """Store a text that was typed or dropped."""
     dataset_id, name = visit.one("dataset", "default"), visit.one("name")
     content = dict(visit.form).get("content", "").replace("\r\n", "\n")
-    visit.service.put_document(dataset_id, name, content)
+    for each in (dataset_id, name):
+        if each in (".", ".."):
+            raise ValidationError(f"{each!r} is the name of a folder to a browser: choose another")
+    try:
+        visit.service.put_document(
+            dataset_id, name, content, if_version=None if visit.one("replace") else 0
+        )
+    except ConflictError:
+        taken = f"there is a document {name!r} already: choose another name, or replace it"
+        return html(render("put", visit, **_form(visit, taken)), 409)
     return see_other(visit, path_of("documents", dataset_id, name))
 
 
 def new(visit: Visit) -> Made:
     """The form of a new document."""
-    return {"datasets": list(visit.service.list_datasets())}
+    return _form(visit)
+
+
+def _form(visit: Visit, taken: str = "") -> dict[str, Any]:
+    return {"datasets": list(visit.service.list_datasets()), "taken": taken}
 
 
 # Chunkers

@@ -13,22 +13,25 @@ from urllib.parse import parse_qsl, quote
 
 from starlette.responses import Response
 
-from triptych.errors import AccessDeniedError, ConflictError, ValidationError
+from triptych.errors import AccessDeniedError, ConflictError, NotFoundError, ValidationError
 from triptych.evaluation import bootstrap, randomisation_test
 from triptych.evaluation.metrics import ndcg_at
 from triptych.search.dataset_settings import GOLDEN_SETTINGS
+from triptych.search.question_log import unlogged
 from triptych.service import Service
 from triptych_adapters.console.site import HEADERS, Made, see_other
 from triptych_adapters.console.visit import Visit
 
 _TRIES: Final = 20
 _RIGHT: Final = 2
+_LONGEST: Final = 2_000
+_VERDICTS: Final = ("right", "wrong", "none", "keep", "drop")
 _DEPTH: Final = 10
 _MOST: Final = 200
 _KEPT: Final = 1_000
 _LOOKED_AT: Final = 20
 """Datasets whose judgements a search shows."""
-_SETTINGS: Final = ("mode", "pipeline", "layer", "syntax")
+_SETTINGS: Final = ("mode", "pipeline", "syntax")
 
 Question = dict[str, Any]
 
@@ -53,7 +56,7 @@ def change(visit: Visit, dataset_id: str, edit: Callable[[list[Question]], list[
         ConflictError: others changed them again and again.
     """
     settings = visit.service.capabilities.settings
-    if settings is None or dataset_id not in visit.service.list_datasets():
+    if settings is None:
         raise AccessDeniedError(
             "golden questions are kept by keys that see the whole dataset, in stores that have "
             "settings"
@@ -69,9 +72,14 @@ def change(visit: Visit, dataset_id: str, edit: Callable[[list[Question]], list[
 def judge(visit: Visit) -> Made:
     """Mark one document right or wrong for a question, or take the mark or the question away."""
     question, name, dataset_id = (visit.one(each) for each in ("q", "name", "dataset"))
-    if not question or not dataset_id:
-        raise ValidationError("a judgement names a question and a dataset")
     verdict = visit.one("verdict")
+    if verdict not in _VERDICTS:
+        raise ValidationError(f"a verdict is one of {', '.join(_VERDICTS)}, not {verdict!r:.60}")
+    if not question or len(question) > _LONGEST or "\0" in question:
+        raise ValidationError(f"a question has 1 to {_LONGEST:,} characters, and no NUL")
+    visit.service.stats(dataset_id)  # which raises where there is none
+    if verdict in ("right", "wrong"):
+        visit.service.history(dataset_id, name)
     number = hashlib.sha256(question.encode()).hexdigest()[:12]
 
     def edit(questions: list[Question]) -> list[Question]:
@@ -105,19 +113,26 @@ def golden(visit: Visit) -> Made:
     """The kept questions of a dataset; two settings compared on them; or the file itself."""
     service = visit.service
     known = list(service.list_datasets())
-    dataset_id = visit.one("dataset") or (known[0] if known else "")
+    dataset_id = visit.one("dataset")
+    if not dataset_id:
+        some = (each for each in known[:_LOOKED_AT] if read(visit, each))
+        dataset_id = next(some, known[0] if known else "")
+    elif dataset_id not in known:
+        raise NotFoundError(f"there is no dataset {dataset_id!r:.100}")
     questions = read(visit, dataset_id) if dataset_id else []
+    judged = [each for each in questions if any(each["relevance"].values())]
     if visit.one("download"):
-        text = json.dumps({"queries": questions}, ensure_ascii=False, indent=1) + "\n"
+        text = json.dumps({"queries": judged}, ensure_ascii=False, indent=1) + "\n"
         saved = {"Content-Disposition": 'attachment; filename="golden.json"'}
         return Response(text, headers=HEADERS | saved, media_type="application/json")
     compared = None
     if (left := visit.one("a")) and (right := visit.one("b")):
-        compared = compare(service, dataset_id, questions, left, right)
+        compared = compare(service, dataset_id, judged[:_MOST], left, right)
     return {
         "datasets": known,
         "dataset_id": dataset_id,
         "questions": questions,
+        "unjudged": len(questions) - len(judged),
         "compared": compared,
         "modes": ["hybrid", *service.lanes],
         "pipelines": sorted(service.pipelines),
@@ -127,19 +142,21 @@ def golden(visit: Visit) -> Made:
 def compare(
     service: Service, dataset_id: str, questions: Sequence[Question], left: str, right: str
 ) -> Mapping[str, Any]:
-    """nDCG@10 of two settings, ``mode=bm25&…``, on the judged questions, and their difference."""
-    judged = [each for each in questions if any(each.get("relevance", {}).values())][:_MOST]
-    if not judged:
+    """nDCG@10 of two settings, ``mode=bm25&…``, on judged questions, and their difference.
+
+    Whole documents are ranked, as ``triptych eval retrieval`` does.
+    """
+    if not questions:
         raise ValidationError("no question has a right document yet: mark some hits as right")
     values = [
-        [_gain(service, dataset_id, each, dict(parse_qsl(settings))) for each in judged]
+        [_gain(service, dataset_id, each, dict(parse_qsl(settings))) for each in questions]
         for settings in (left, right)
     ]
     less = [b - a for a, b in zip(*values, strict=True)]
     return {
         "a": left,
         "b": right,
-        "rows": list(zip([each["question"] for each in judged], *values, less, strict=True)),
+        "rows": list(zip([each["question"] for each in questions], *values, less, strict=True)),
         "means": [sum(each) / len(each) for each in values],
         "interval": bootstrap({"": less})[""],
         "p": randomisation_test(values[1], values[0]),
@@ -156,6 +173,8 @@ def _gain(
     if "syntax" in options:
         options["syntax"] = True
     runs: Any = service.pipeline(pipeline) if pipeline else service
-    result = runs.search(question["question"], dataset_id=dataset_id, top_k=_DEPTH * 3, **options)
-    names = list(dict.fromkeys(hit.doc_name for hit in result.hits))
-    return ndcg_at(_DEPTH, names, question["relevance"])
+    with unlogged():
+        result = runs.search_documents(
+            question["question"], dataset_id=dataset_id, top_k=_DEPTH, **options
+        )
+    return ndcg_at(_DEPTH, [hit.doc_name for hit in result.hits], question["relevance"])

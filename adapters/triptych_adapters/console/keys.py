@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from starlette.responses import Response
 
 from triptych.errors import ValidationError
+from triptych.records import check_text
 from triptych_adapters.console.site import Made, html, render, see_other, set_cookie
 from triptych_adapters.console.visit import AS_COOKIE, Visit
 from triptych_adapters.keys import KeyStore
@@ -48,7 +50,7 @@ def change_keys(visit: Visit) -> Made:
         case "add":
             days = visit.number("days", 0, most=_MOST_DAYS)
             made = store.add(
-                visit.one("name"),
+                check_text(visit.one("name"), "a key's name"),
                 dataset_ids=visit.several("dataset") or None,
                 can_write=bool(visit.one("write")),
                 agent=bool(visit.one("agent")),
@@ -58,15 +60,22 @@ def change_keys(visit: Visit) -> Made:
             return html(render("keys", visit, **_values(visit) | {"token": made.token}))
         case "revoke":
             store.revoke(visit.one("id"))
+        case unknown:
+            raise ValidationError(f"there is no action {unknown!r:.60}")
     return see_other(visit, "/console/keys")
 
 
 def _where(text: str) -> dict[str, Any] | None:
-    """Conditions ``KEY=VALUE``, one a line."""
+    """Conditions ``KEY=VALUE``, one a line, or as JSON."""
+    if text.startswith("{"):
+        try:
+            return dict(json.loads(text))
+        except ValueError:
+            raise ValidationError("these conditions are no JSON object") from None
     found: dict[str, Any] = {}
     for line in filter(None, map(str.strip, text.splitlines())):
         key, equals, value = line.partition("=")
-        if not equals:
+        if not equals or not key.strip():
             raise ValidationError(f"a condition is KEY=VALUE, not {line!r:.60}")
         found.setdefault(key.strip(), []).append(value.strip())
     return found or None

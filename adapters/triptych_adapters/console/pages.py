@@ -21,6 +21,7 @@ from triptych_adapters.console import (
 )
 from triptych_adapters.console.site import (
     HEADERS,
+    REFUSED,
     Made,
     Site,
     html,
@@ -85,8 +86,8 @@ def sessions(server: Server) -> Iterator[RawRoute]:
         try:
             key = dict(await posted(request)).get("key", "").strip()
             await service_of(server, request, key=key)
-        except AuthenticationError as error:
-            return sign_in_page(request, str(error), 401)
+        except AuthenticationError:
+            return sign_in_page(request, REFUSED, 401)
         except (ProblemError, TriptychError) as error:
             problem = problem_of(error)
             return html(render("error", None, problem=problem), problem.status)

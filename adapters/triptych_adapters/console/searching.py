@@ -10,18 +10,21 @@ from typing import Any, Final
 
 import attrs
 
-from triptych.errors import TriptychError
+from triptych.errors import NotFoundError, TriptychError
 from triptych.records import Explanation, Layer, Mode, Result
 from triptych.service import Service
 from triptych_adapters.console.golden import grades_of
 from triptych_adapters.console.site import Made
-from triptych_adapters.console.visit import Visit, where_of
+from triptych_adapters.console.visit import Visit, is_filtered_by, where_of, whole_of
+from triptych_adapters.near_names import did_you_mean
 
 _DEPTH: Final = 10
 _MOST: Final = 100
 _FACETS: Final = 400
 """Documents that are looked at for values to filter by."""
 _SHOWN_VALUES: Final = 8
+_NEAR: Final = 2_000
+"""Names that are looked at for one like a misspelt one."""
 _SORTED: Final = 5_000
 """Documents of a dataset up to which they are sorted by time: that reads all of them."""
 
@@ -38,20 +41,23 @@ class Bench:
     @classmethod
     def of(cls, visit: Visit, known: Sequence[str]) -> Bench:
         """The search that a URL describes; without datasets it is over all of them."""
-        chosen = tuple(each for each in visit.several("d") if each in known)
+        chosen = tuple(visit.several("d"))
+        for each in chosen:
+            if each not in known:
+                raise NotFoundError(f"there is no dataset {each!r:.100}")
         options: dict[str, Any] = {"top_k": visit.number("k", _DEPTH, least=1, most=_MOST)}
         if offset := visit.number("from", 0, most=10_000):
             options["offset"] = offset
         if where := where_of(visit):
-            options["where"] = dict(where)
+            options["where"] = where
         for name in ("mode", "layer", "as_of"):
             if value := visit.one(name):
                 options[name] = value
         for name in ("syntax", "fresh_only"):
             if visit.one(name):
                 options[name] = True
-        if str(options.get("as_of", "")).isdigit():
-            options["as_of"] = int(options["as_of"])
+        if (version := whole_of(str(options.get("as_of", "")))) is not None:
+            options["as_of"] = version
         return cls(
             text=visit.one("q"),
             dataset_ids=chosen,
@@ -78,33 +84,34 @@ class Bench:
         runs = service.pipeline(self.pipeline) if self.pipeline else service
         return runs.explain(self.text, name, **self.places, **self.options)
 
-    def calls(self, url: str) -> dict[str, str]:
-        """The same search in Python, on the command line, over HTTP and as an MCP call."""
+    def calls(self, url: str, *, key: bool) -> dict[str, str]:
+        """The same search in Python, on the command line, over HTTP and as an MCP call; with a
+        ``key`` where the server asks for one."""
         arguments = {"query": self.text, **self.places, **self.options}
         named = ", ".join(f"{name}={value!r}" for name, value in list(arguments.items())[1:])
         runs = f"kb.pipeline({self.pipeline!r})" if self.pipeline else "kb"
         body = json.dumps(arguments, ensure_ascii=False)
         path = f"/v1/pipelines/{self.pipeline}/search" if self.pipeline else "/v1/search"
-        words = ["triptych", "search", self.text, *self._flags()]
+        words = ["triptych", "search", *self._flags(), "--", self.text]
+        header = ' -H "Authorization: Bearer $TRIPTYCH_API_KEY"' if key else ""
         return {
             "Python": f"{runs}.search({self.text!r}, {named})",
             "Shell": shlex.join(words),
-            "curl": f"curl -s {url}{path} -H 'Content-Type: application/json' "
+            "curl": f"curl -s {url}{path} -H 'Content-Type: application/json'{header} "
             f"-d {shlex.quote(body)}",
             "MCP": json.dumps({"name": "knowledge_search", "arguments": arguments}, indent=1),
         }
 
     def _flags(self) -> list[str]:
         found = [part for each in self.dataset_ids for part in ("--dataset", each)]
-        found += [] if self.dataset_ids else ["--all"]
+        found += ["--pipeline", self.pipeline] if self.pipeline else []
+        found += [] if self.options.get("syntax") else ["--no-syntax"]
         for name, value in self.options.items():
             if name == "where":
-                for key, values in value.items():
-                    several = values if isinstance(values, list) else [values]
-                    found += [part for each in several for part in ("--where", f"{key}={each}")]
-            elif value is True:
-                found.append(f"--{name.replace('_', '-')}")
-            else:
+                found += ["--where", json.dumps(value, ensure_ascii=False)]
+            elif name == "fresh_only":
+                found.append("--fresh-only")
+            elif name != "syntax":
                 found += [f"--{name.replace('_', '-')}", str(value)]
         return found
 
@@ -124,6 +131,7 @@ def bench(visit: Visit) -> Made:
         "result": None,
         "lanes": {},
         "why": None,
+        "unexplained": "",
         "failed": None,
         "empty": not known,
         "recent": _recent(service, known) if not asked.text else [],
@@ -137,12 +145,17 @@ def bench(visit: Visit) -> Made:
         made["result"] = asked.search(service)
         if visit.one("lanes"):
             made["lanes"] = lanes(service, asked)
-        if name := visit.one("why"):
-            made["why"] = asked.explain(service, name)
     except TriptychError as error:
         made["failed"] = error
+    else:
+        if name := visit.one("why"):
+            try:
+                made["why"] = asked.explain(service, name)
+            except TriptychError as error:
+                near = did_you_mean(service, asked.dataset_ids or known, name, most=_NEAR)
+                made["unexplained"] = f"{error}{near}"
     url = f"{visit.request.url.scheme}://{visit.request.url.netloc}{visit.root}"
-    made["calls"] = asked.calls(url)
+    made["calls"] = asked.calls(url, key=visit.server.authenticate is not None)
     return made
 
 
@@ -157,18 +170,23 @@ def lanes(service: Service, asked: Bench) -> dict[str, Result | TriptychError]:
     return found
 
 
-def facets(service: Service, dataset_ids: Sequence[str]) -> dict[str, list[tuple[str, int]]]:
+def facets(service: Service, dataset_ids: Sequence[str]) -> dict[str, list[tuple[Any, int]]]:
     """Metadata that documents have, with their most frequent values: what can be clicked."""
-    counts: dict[str, Counter[str]] = {}
+    counts: dict[str, Counter[tuple[type, Any]]] = {}
     for dataset_id in dataset_ids:
         for info in service.list_documents(dataset_id, limit=_FACETS):
             for key, value in info.metadata.items():
                 values = value if isinstance(value, list | tuple) else [value]
-                counts.setdefault(key, Counter()).update(
-                    each for each in values if isinstance(each, str)
-                )
-    shown = {key: found.most_common(_SHOWN_VALUES) for key, found in sorted(counts.items())}
-    return {key: values for key, values in shown.items() if values and values[0][1] > 1}
+                if is_filtered_by(key):
+                    # True equals 1: values are told apart by their types, too.
+                    counts.setdefault(key, Counter()).update(
+                        (type(each), each) for each in values if isinstance(each, str | int | float)
+                    )
+    return {
+        key: [(value, count) for (_, value), count in found.most_common(_SHOWN_VALUES)]
+        for key, found in sorted(counts.items())
+        if found and max(found.values()) > 1
+    }
 
 
 def _recent(service: Service, known: Sequence[str]) -> list[tuple[str, Any]]:

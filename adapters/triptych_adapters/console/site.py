@@ -23,12 +23,14 @@ from triptych_adapters.console.visit import (
     TOKEN_COOKIE,
     TOKEN_FIELD,
     Visit,
+    field_of,
+    is_filtered_by,
     path_of,
     visit_of,
 )
 from triptych_adapters.http.preconditions import etag, is_unchanged
-from triptych_adapters.http.responses import ProblemError, problem_of
-from triptych_adapters.http.routes import RawRoute
+from triptych_adapters.http.responses import Problem, ProblemError, problem_of
+from triptych_adapters.http.routes import RawRoute, media_types
 from triptych_adapters.http.server import Server
 
 _HERE: Final = Path(__file__).parent
@@ -37,6 +39,7 @@ _POLICY: Final = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
+REFUSED: Final = "This key is not valid: it may be mistyped, revoked or expired."
 HEADERS: Final = {
     "Content-Security-Policy": _POLICY,
     "Referrer-Policy": "same-origin",
@@ -81,7 +84,13 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
     )
     made.filters |= {"marked": marked, "moment": moment, "score": score}
-    made.globals |= {"static": _static_path, "token_field": TOKEN_FIELD, "path_of": path_of}
+    made.globals |= {
+        "field_of": field_of,
+        "is_filtered_by": is_filtered_by,
+        "path_of": path_of,
+        "static": _static_path,
+        "token_field": TOKEN_FIELD,
+    }
     return made
 
 
@@ -162,8 +171,8 @@ class Site:
 
             async with self.server.calls.caller(request, long=long) as caller:
                 response = await caller.run(answer)
-        except AuthenticationError as error:
-            return sign_in_page(request, _refused(request, error), 401)
+        except AuthenticationError:
+            return sign_in_page(request, _refused(request), 401)
         except (ProblemError, TriptychError) as error:
             problem = problem_of(error)
             response = html(render("error", visit, problem=problem), problem.status)
@@ -188,9 +197,9 @@ class Site:
         yield RawRoute("/console/static/{file}", answer, methods=["GET"], name="console_static")
 
 
-def _refused(request: Request, error: AuthenticationError) -> str:
+def _refused(request: Request) -> str:
     """Why a key was refused; nothing where none was sent."""
-    return "" if not request.cookies.get(KEY_COOKIE) else str(error)
+    return "" if not request.cookies.get(KEY_COOKIE) else REFUSED
 
 
 def sign_in_page(request: Request, refused: str, status: int = 200) -> Response:
@@ -201,6 +210,15 @@ def sign_in_page(request: Request, refused: str, status: int = 200) -> Response:
     response = html(page, status)
     set_cookie(response, request, TOKEN_COOKIE, token)
     return response
+
+
+def problem_page(request: Request, problem: Problem) -> Response | None:
+    """A failure as a page for a browser; None for programs and for paths of the API."""
+    root = request.scope.get("root_path", "").rstrip("/")
+    is_api = request.scope["path"].removeprefix(root).startswith("/v1/")
+    if is_api or "text/html" not in media_types(request):
+        return None
+    return html(render("error", None, problem=problem, root=root), problem.status)
 
 
 def html(body: bytes, status: int = 200) -> Response:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
-from triptych.errors import NotAvailableError
+from triptych.errors import AccessDeniedError, NotAvailableError, ValidationError
 from triptych.layers import ExtractiveSummarizer, LayerBuilder
-from triptych.records import HealthCheck
+from triptych.records import DatasetStats, HealthCheck
 from triptych.service import Service
 from triptych_adapters.console.site import Made, see_other
 from triptych_adapters.console.visit import Visit
 from triptych_adapters.wire.build_layers import check_may_build
 
-_LISTED: Final = 50
+_COUNTED: Final = 5_000
+"""Layers of a dataset up to which the stale ones are counted: that reads all of them."""
 
 
 def work(visit: Visit) -> Made:
@@ -27,11 +29,34 @@ def work(visit: Visit) -> Made:
     return {
         "stats": stats,
         "todo": [each for each in stats if each.stale or each.pending or each.sparse_pending],
+        "stale_layers": _stale_layers(service, stats),
+        "can_build": _can_build(visit),
+        "has_model": service.llm is not None,
+        "made": visit.number("made", -1, most=1_000_000_000),
         "checks": _checks(service),
         "plan": plan,
         "unplanned": unplanned,
         "report": _report(visit),
     }
+
+
+def _stale_layers(service: Service, stats: Sequence[DatasetStats]) -> dict[str, int]:
+    """How many layers of a dataset are stale; of those with very many it is not said."""
+    found = {}
+    for each in stats:
+        if 0 < each.layers <= _COUNTED:
+            found[each.dataset_id] = sum(
+                layer.stale is not None for layer in service.layers(each.dataset_id)
+            )
+    return {dataset_id: count for dataset_id, count in found.items() if count}
+
+
+def _can_build(visit: Visit) -> bool:
+    try:
+        check_may_build(visit.service)
+    except AccessDeniedError:
+        return False
+    return visit.can_write
 
 
 def _checks(service: Service) -> list[HealthCheck]:
@@ -54,7 +79,8 @@ def _summarizer(visit: Visit) -> ExtractiveSummarizer | None:
 
 def _report(visit: Visit) -> Any:
     """What the doctor finds, where that was asked for: it reads everything."""
-    return visit.service.doctor() if visit.one("doctor") else None
+    asked = visit.can_write and visit.one("doctor") == "1"
+    return visit.service.doctor() if asked else None
 
 
 def mend(visit: Visit) -> Made:
@@ -71,7 +97,10 @@ def mend(visit: Visit) -> Made:
             check_may_build(service)
             builder = LayerBuilder(service, _summarizer(visit))
             most = visit.number("max_calls", 100, most=1_000_000)
-            builder.apply(builder.plan(dataset_id), max_calls=most)
+            report = builder.apply(builder.plan(dataset_id), max_calls=most)
+            return see_other(visit, f"/console/work?made={report.made}")
         case "repair":
             service.doctor(repair=True)
+        case unknown:
+            raise ValidationError(f"there is no action {unknown!r:.60}")
     return see_other(visit, "/console/work")

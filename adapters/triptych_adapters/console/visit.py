@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote, urlencode
@@ -82,9 +84,10 @@ class Visit:
         text = self.one(name)
         if not text:
             return default
-        if not text.isascii() or not text.isdigit() or not least <= int(text[:9]) <= most:
-            raise ValidationError(f"{name} is a whole number from {least} to {most:,}")
-        return int(text)
+        found = whole_of(text)
+        if found is None or not least <= found <= most:
+            raise ValidationError(f"{name} must be a whole number from {least} to {most:,}")
+        return found
 
     def kept(self, *without: str) -> Pairs:
         """The fields of this URL that a form of the page sends again."""
@@ -101,16 +104,15 @@ class Visit:
         found: str = self.request.scope.get("root_path", "").rstrip("/")
         return found
 
-    def link(self, *, to: str | None = None, **changes: Any) -> str:
-        """This page, or another one, with these fields in place of those it has; None drops one."""
-        path = self.request.scope["path"].removeprefix(self.root) if to is None else to
-        kept = query_of(self.request) if to is None else []
+    def link(self, **changes: Any) -> str:
+        """This page with these fields in place of those it has; None drops one."""
+        kept = query_of(self.request)
         pairs = [(name, value) for name, value in kept if name not in changes and value]
-        for name, value in changes.items():
-            values = value if isinstance(value, list | tuple) else [value]
-            pairs += [(name, str(each)) for each in values if each is not None and each != ""]
-        safe = quote(path, safe="/%") if to is None else path
-        return f"{self.root}{safe}" + (f"?{urlencode(pairs)}" if pairs else "")
+        pairs += [(name, str(value)) for name, value in changes.items() if value is not None]
+        raw = self.request.scope.get("raw_path")
+        path = quote(self.request.scope["path"]) if raw is None else raw.decode("latin-1")
+        path = path.partition("?")[0].removeprefix(quote(self.root))
+        return f"{self.root}{path}" + (f"?{urlencode(pairs)}" if pairs else "")
 
 
 async def visit_of(server: Server, request: Request) -> Visit:
@@ -204,10 +206,54 @@ def _foreign() -> ProblemError:
     )
 
 
-def where_of(visit: Visit) -> Mapping[str, Any]:
-    """The filter of a page: fields ``f.KEY=VALUE``, those of one key mean any of its values."""
-    found: dict[str, list[str]] = {}
-    for name, value in query_of(visit.request):
-        if name.startswith("f.") and value:
-            found.setdefault(name[2:], []).append(value)
-    return {key: values[0] if len(values) == 1 else values for key, values in found.items()}
+def whole_of(text: str) -> int | None:
+    """The whole number that a text is, of at most ten digits; None if it is none."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 10 else None
+
+
+# Filters
+
+
+_RESERVED: Final = frozenset({"doc_name", "doc_prefix", "heading"})
+_LOOKS_COMPARED: Final = re.compile(r"[<>=!]")
+
+
+def is_filtered_by(key: str) -> bool:
+    """Whether a key of metadata can be filtered by: some stand for a document's own fields."""
+    return key not in _RESERVED and not key.startswith("$")
+
+
+def field_of(value: Any) -> str:
+    """A value of metadata as a field of a URL: text as it is, anything else as ``#`` and JSON."""
+    plain = isinstance(value, str) and not value.startswith("#")
+    return str(value) if plain else f"#{json.dumps(value, ensure_ascii=False)}"
+
+
+def exactly(values: Sequence[Any]) -> Any:
+    """The condition that a value is one of these, whatever they look like."""
+    (first, *more) = values
+    if more:
+        return {"$in": list(values)}
+    looks = isinstance(first, str) and _LOOKS_COMPARED.match(first)
+    return {"$eq": first} if looks else first
+
+
+def where_of(visit: Visit) -> dict[str, Any]:
+    """The filter of a page: fields ``f.KEY=VALUE``, those of one key mean any of its values.
+
+    Raises:
+        ValidationError: a key or a value cannot be filtered by.
+    """
+    found: dict[str, list[Any]] = {}
+    for name, text in query_of(visit.request):
+        key = name.removeprefix("f.")
+        if key == name or not text:
+            continue
+        if not is_filtered_by(key):
+            raise ValidationError(f"the metadata key {key!r:.60} cannot be filtered by")
+        try:
+            value = json.loads(text[1:]) if text.startswith("#") else text
+        except ValueError:
+            raise ValidationError(f"{text!r:.60} is no value of a filter") from None
+        found.setdefault(key, []).append(value)
+    return {key: exactly(values) for key, values in found.items()}

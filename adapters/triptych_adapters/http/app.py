@@ -7,6 +7,7 @@ import ipaddress
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Final, Protocol
 
 from starlette.applications import Starlette
@@ -111,18 +112,21 @@ def create_app(
         *nadir_routes(server),
         *metrics_routes(server, metrics),
     ]
+    shown: ShowProblem = _no_page
     if console:
         from triptych_adapters.console.pages import console_routes
+        from triptych_adapters.console.site import problem_page
 
         routes += console_routes(server)
+        shown = problem_page
     _allow_together(routes)
     app = Starlette(
         routes=routes,
         lifespan=lifespan,
         exception_handlers={
-            HTTPException: _http_exception,
-            ProblemError: _failed,
-            Exception: _failed,
+            HTTPException: partial(_http_exception, shown),
+            ProblemError: partial(_failed, shown),
+            Exception: partial(_failed, shown),
         },
     )
     app.router.redirect_slashes = False
@@ -147,19 +151,27 @@ def _allow_together(routes: Sequence[RawRoute]) -> None:
         route.allowed = tuple(sorted(methods[route.path]))
 
 
-async def _failed(request: Request, error: Exception) -> Response:
-    return problem_response(problem_of(error))
+ShowProblem = Callable[[Request, Problem], Response | None]
+
+
+def _no_page(request: Request, problem: Problem) -> None:
+    return None
+
+
+async def _failed(shown: ShowProblem, request: Request, error: Exception) -> Response:
+    problem = problem_of(error)
+    return shown(request, problem) or problem_response(problem)
 
 
 _CODES = {404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED"}
 
 
-async def _http_exception(request: Request, error: Any) -> Response:
+async def _http_exception(shown: ShowProblem, request: Request, error: Any) -> Response:
     code = _CODES.get(error.status_code, "INVALID_REQUEST")
     message = "there is no such path" if error.status_code == 404 else str(error.detail)
-    return problem_response(
-        Problem(status=error.status_code, code=code, message=message, headers=error.headers or {})
-    )
+    headers = error.headers or {}
+    problem = Problem(status=error.status_code, code=code, message=message, headers=headers)
+    return shown(request, problem) or problem_response(problem)
 
 
 # Routes beside the operations

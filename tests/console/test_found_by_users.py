@@ -1,0 +1,265 @@
+"""What the console did wrong once: hostile names, wrong numbers, and words that led nowhere."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from html import unescape
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, quote
+
+import pytest
+
+pytest.importorskip("starlette")
+
+import triptych
+from support.asgi import Client
+from support.cli_run import fresh_shell
+from triptych.service import Service
+from triptych_adapters.http import create_app
+from triptych_adapters.keys import KeyAuthenticator, KeyStore
+
+TOKEN = {"Cookie": "triptych_form=token"}
+NAMES = ["a/b.md", "50%.md", "a%2Fb.md", "<a>.md", ">=5.md", "!=x", "..a", "c++ & d?.md", "ä/ö.md"]
+
+
+@pytest.fixture
+def kb(tmp_path: Path) -> Any:
+    with triptych.open(tmp_path / "kb.db", embedder="hash") as opened:
+        yield opened
+
+
+@pytest.fixture
+def ask(kb: Service) -> Client:
+    return Client(create_app(kb, write=True, console=True))
+
+
+def post(ask: Client, path: str, **form: str) -> Any:
+    return ask("POST", path, data={"form_token": "token", **form}, headers=TOKEN)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("dataset", ["docs", "a/b", "a%2fb"])
+def test_every_link_of_a_document_leads_on(
+    dataset: str, name: str, kb: Service, ask: Client
+) -> None:
+    for text in ("Old kettle.", "New kettle."):
+        kb.put_document(dataset, name, text, {"team": "<b>", "size": ">5", "year": 2024, "$x": "y"})
+    kb.put_document(dataset, "other", "A kettle.", {"team": "<b>", "size": ">5", "$x": "y"})
+    text = ask("GET", f"/?q=kettle&d={quote(dataset, safe='')}").text
+    links = {unescape(each) for each in re.findall(r'href="(/[^"#]*)', text)}
+    one = next(each for each in links if "/documents/" in each and quote(name, safe="") in each)
+    listed = ask("GET", f"/console/datasets/{quote(dataset, safe='')}").text
+    shown = ask("GET", one).text
+    assert "New kettle." in shown
+    links |= {
+        unescape(each) for page in (listed, shown) for each in re.findall(r'href="(/[^"#]*)', page)
+    }
+    for link in links:
+        assert ask("GET", link).status_code == 200, link
+    versions = [each for each in links if "old=1" in each]
+    assert versions
+    assert "-Old kettle." in ask("GET", versions[0]).text
+    path = one.partition("?")[0]
+    assert post(ask, path, do="delete", confirm=name).status_code == 303
+    assert [each.name for each in kb.list_documents(dataset)] == ["other"]
+
+
+@pytest.mark.parametrize("value", ["9" * 5_000, "²", "-1", "1e9", "000000050000000", "0x10", "٣"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/?q=kettle&as_of={}",
+        "/?q=kettle&k={}",
+        "/?q=kettle&from={}",
+        "/console/documents/docs/a?v={}",
+        "/console/documents/docs/a?from={}",
+        "/console/documents/docs/a?to={}",
+        "/console/documents/docs/a?old={}",
+        "/console/documents/docs/a?old=1&new={}",
+        "/console/sandbox?text=x&size={}",
+    ],
+)
+def test_a_wrong_number_is_said_to_be_one(path: str, value: str, kb: Service, ask: Client) -> None:
+    kb.put_document("docs", "a", "A kettle.")
+    answer = ask("GET", path.format(quote(value)))
+    assert answer.status_code in (200, 400, 404), answer.text
+    assert "text/html" in answer.headers["content-type"]
+    is_version = "as_of" in path and value.isascii() and value.isdigit()
+    if answer.status_code == 200 and not is_version:  # said on the page
+        assert 'role="alert"' in answer.text
+    assert post(ask, "/console/documents/docs/a", do="restore", version=value).status_code in (
+        400,
+        404,
+    )
+
+
+def test_an_unknown_document_in_why_leaves_the_hits(kb: Service, ask: Client) -> None:
+    kb.put_document("docs", "how-to/expire.md", "A kettle expires.")
+    text = ask("GET", "/?q=kettle&d=docs&why=expire.md").text
+    assert "how-to/expire.md" in text
+    assert "1 hit" in text
+    assert "did you mean" in text
+    assert 'name="why" value="expire.md"' in text
+
+
+def test_an_unknown_dataset_is_an_error_and_not_all_of_them(kb: Service, ask: Client) -> None:
+    kb.put_document("docs", "a", "A kettle.")
+    for path in ("/?q=kettle&d=nope", "/console/golden?dataset=nope", "/console/datasets/nope"):
+        answer = ask("GET", path)
+        assert answer.status_code == 404, path
+        assert "nope" in answer.text
+    form = {"q": "x", "dataset": "nope", "name": "a", "verdict": "right"}
+    assert post(ask, "/console/golden", **form).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"q": "x", "name": "", "verdict": "right"},
+        {"q": "x", "name": "none", "verdict": "right"},
+        {"q": "x", "name": "a", "verdict": "maybe"},
+        {"q": "x\0", "name": "a", "verdict": "right"},
+        {"q": "x" * 20_000, "name": "a", "verdict": "right"},
+        {"q": "", "name": "a", "verdict": "right"},
+    ],
+)
+def test_a_judgement_that_nothing_could_use_is_refused(
+    form: dict[str, str], kb: Service, ask: Client
+) -> None:
+    kb.put_document("docs", "a", "A kettle.")
+    assert post(ask, "/console/golden", dataset="docs", **form).status_code in (400, 404)
+    assert ask("GET", "/console/golden?dataset=docs&download=1").json() == {"queries": []}
+
+
+def test_the_export_has_only_questions_that_have_a_right_document(kb: Service, ask: Client) -> None:
+    for name in ("a", "b"):
+        kb.put_document("docs", name, f"A kettle {name}.")
+    for question, name, verdict in (
+        ("one", "a", "right"),
+        ("one", "b", "wrong"),
+        ("two", "b", "wrong"),
+    ):
+        post(ask, "/console/golden", q=question, dataset="docs", name=name, verdict=verdict)
+    (query,) = ask("GET", "/console/golden?dataset=docs&download=1").json()["queries"]
+    assert query["relevance"] == {"a": 2, "b": 0}
+    assert "1 question has no right document" in ask("GET", "/console/golden?dataset=docs").text
+
+
+def test_golden_questions_open_with_a_dataset_that_has_some(kb: Service, ask: Client) -> None:
+    for dataset in ("a", "b"):
+        kb.put_document(dataset, "x", "A kettle.")
+    post(ask, "/console/golden", q="kettle", dataset="b", name="x", verdict="right")
+    assert "kettle" in ask("GET", "/console/golden").text
+
+
+def test_the_shell_command_is_one_that_the_shell_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell = fresh_shell(tmp_path, monkeypatch)
+    shell.write("docs/a.md", "A kettle, not boiled.\n")
+    assert shell("put", "docs", "-q").code == 0
+    with triptych.open(shell.store) as kb:
+        ask = Client(create_app(kb, console=True))
+        for typed in (
+            "q=kettle",
+            "q=-kettle&k=3",
+            'q="a kettle" -boiled',
+            'q="a kettle" -boiled&syntax=1&d=default',
+            "q=kettle&mode=bm25&fresh_only=1&f.kind=x y&layer=L0&as_of=1",
+        ):
+            page = unescape(ask("GET", "/", params=dict(parse_qsl(typed))).text)
+            command = re.search(r"<code>(triptych search .*?)</code>", page)
+            assert command is not None, typed
+            done = shell(*shlex.split(command[1])[1:])
+            assert done.code in (0, 1), (command[1], done.err)
+            assert "No such option" not in done.err
+
+
+def test_numbers_of_metadata_are_filtered_by(kb: Service, ask: Client) -> None:
+    kb.put_document("docs", "a", "A kettle.", {"year": 2024, "done": True})
+    kb.put_document("docs", "b", "A kettle.", {"year": 2025, "done": False})
+    kb.put_document("docs", "c", "A kettle.", {"year": 2024, "done": False})
+    text = ask("GET", "/?q=kettle&d=docs").text
+    for chosen in ("2024", "False"):
+        link = re.search(rf'href="([^"]*)">{chosen} <small>2</small>', text)
+        assert link is not None, chosen
+        found = ask("GET", unescape(link[1])).text
+        assert "2 hits" in found
+    assert "/documents/docs/b" not in ask("GET", "/console/datasets/docs?f.year=%232024").text
+
+
+def test_a_put_replaces_nothing_unless_that_is_meant(kb: Service, ask: Client) -> None:
+    kb.put_document("docs", "a", "A kettle.")
+    answer = post(ask, "/console/put", dataset="docs", name="a", content="Gone.")
+    assert answer.status_code == 409
+    assert kb.get_document("docs", "a").content == "A kettle."
+    assert "Gone." in answer.text
+    post(ask, "/console/put", dataset="docs", name="a", content="New.", replace="1")
+    assert kb.get_document("docs", "a").content == "New."
+
+
+@pytest.mark.parametrize("name", [".", "..", "a/../b"])
+def test_names_that_a_browser_would_take_for_a_path_are_refused(
+    name: str, kb: Service, ask: Client
+) -> None:
+    answer = post(ask, "/console/put", dataset="docs", name=name, content="Gone.")
+    assert (answer.status_code == 400) is (name != "a/../b")
+
+
+def test_stale_layers_stand_on_the_work_list_and_a_build_says_what_it_made(
+    kb: Service, ask: Client
+) -> None:
+    kb.put_document("docs", "a", "A kettle.")
+    answer = post(ask, "/console/work", do="layers", dataset="docs", max_calls="5")
+    assert "layers were made" in unescape(ask("GET", answer.headers["location"]).text)
+    assert "Nothing waits" in ask("GET", "/console/work").text
+    kb.put_document("docs", "a", "A new kettle.")
+    text = ask("GET", "/console/work").text
+    assert "Nothing waits" not in text
+    assert "stale layers" in text
+
+
+@pytest.mark.parametrize("path", ["/console/work", "/console/documents/docs/a", "/console/keys"])
+def test_an_unknown_action_is_refused(path: str, kb: Service, ask: Client) -> None:
+    kb.put_document("docs", "a", "A kettle.")
+    assert post(ask, path, do="dance").status_code == 400
+
+
+def test_what_is_not_there_is_a_page_for_a_browser_and_json_for_a_program(ask: Client) -> None:
+    for path in ("/console/nope", "/nope", "/console/documents/%ff/x"):
+        shown = ask("GET", path, headers={"Accept": "text/html,*/*;q=0.8"})
+        assert shown.status_code in (400, 404)
+        assert "Back to the search" in shown.text
+        assert ask("GET", path).headers["content-type"] == "application/json"
+
+
+def test_the_doctor_reads_everything_only_for_who_may_write(kb: Service) -> None:
+    kb.put_document("docs", "a", "A kettle.", {"team": "red"})
+    keys = KeyStore.of(kb)
+    token = keys.add("reader").token
+    app = create_app(kb, authenticate=KeyAuthenticator(kb, keys), write=True, console=True)
+    headers = {"Cookie": f"triptych_key={token}"}
+    text = Client(app)("GET", "/console/work?doctor=1", headers=headers).text
+    assert "found nothing wrong" not in text
+    assert "Examine" not in text
+
+
+def test_the_sign_in_page_speaks_to_a_person(kb: Service) -> None:
+    keys = KeyStore.of(kb)
+    keys.add("reader")
+    ask = Client(create_app(kb, authenticate=KeyAuthenticator(kb, keys), console=True))
+    text = post(ask, "/console/sign-in", key="tk_wrong").text
+    assert "Authorization" not in text
+    assert "triptych admin keys add" in text
+
+
+def test_a_kept_setting_is_json(kb: Service, ask: Client) -> None:
+    kb.put_document("docs", "a", "A kettle.")
+    post(ask, "/console/golden", q="kettle", dataset="docs", name="a", verdict="right")
+    assert kb.capabilities.settings is not None
+    text = kb.capabilities.settings.get_setting("golden/docs")
+    assert text is not None
+    assert json.loads(text)["queries"][0]["question"] == "kettle"
