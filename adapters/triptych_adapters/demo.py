@@ -190,7 +190,7 @@ def run(console: Console, documents: dict[str, str], *, store: str, embedder: st
         command = _command()
         _say(console, f"Your own files:  {command} add FOLDER")
         _say(console, f"                 {command} search YOUR QUESTION")
-        _say(console, 'In a program:    import triptych; kb = triptych.open("kb.db")')
+        _say(console, 'In a program:    import triptych; kb = triptych.open("notes.db")')
 
 
 def _command() -> str:

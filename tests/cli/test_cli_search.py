@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from support.cli_run import Shell, fresh_shell
 from support.document_files import make_pdf
 from support.provider_server import Asked, Reply, as_json, serving
+from support.terminal import Terminal, seen
 from triptych.errors import ValidationError
 from triptych_adapters.cli.names import editor_command
 
@@ -226,37 +228,53 @@ def test_files_are_named_once_and_by_name_where_there_is_none(shell: Shell) -> N
     assert ran.text == "guide.md\n"
 
 
+def at_terminal(shell: Shell, **env: str) -> Terminal:
+    """A terminal in the folder of ``shell``, whose commands use the same store."""
+    given = {name: os.environ[name] for name in ("TRIPTYCH_EMBEDDER", "XDG_DATA_HOME")}
+    return Terminal(columns=100, cwd=shell.directory, env={**given, "VISUAL": "", **env})
+
+
 @pytest.mark.process
-def test_open_starts_the_editor_at_the_line(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_open_starts_the_editor_at_the_line(shell: Shell) -> None:
     shell.write("notes/a.md", "# One\n\nx\n\n## Two\n\nLighthouse.\n")
     shell("sync", "notes", "-q")
     editor = shell.write("bin/vim", '#!/bin/sh\necho "$@" > opened\n')
     editor.chmod(0o755)
-    monkeypatch.setenv("EDITOR", str(editor))
-    monkeypatch.delenv("VISUAL", raising=False)
-    assert shell("search", "lighthouse", "--open", "--mode", "bm25", "-q").code == 0
-    file = shell.directory / "notes" / "a.md"
-    assert Path("opened").read_text() == f"+7 {file}\n"
     shell.write(
         "notes/retry.py",
         "import time\n\n\ndef other():\n    pass\n\n\ndef wait(pause):\n"
         '    """Do it again."""\n    backoff = pause * 2\n    time.sleep(backoff)\n',
     )
     shell("sync", "notes", "-q")
-    ran = shell("search", "backoff pause", "--open", "--mode", "bm25", "-q")
-    assert ran.text.startswith("notes/retry.py:10  ")
-    assert Path("opened").read_text() == f"+10 {shell.directory / 'notes' / 'retry.py'}\n"
-    monkeypatch.setenv("EDITOR", str(shell.directory / "nothing"))
+    with at_terminal(shell, EDITOR=str(editor)) as terminal:
+        assert terminal.run("search", "lighthouse", "--open", "--mode", "bm25", "-q")[0] == 0
+        assert Path("opened").read_text() == f"+7 {shell.directory / 'notes' / 'a.md'}\n"
+        code, written = terminal.run("search", "backoff pause", "--open", "--mode", "bm25", "-q")
+        assert (code, seen(written).startswith("notes/retry.py:10  ")) == (0, True)
+        assert Path("opened").read_text() == f"+10 {shell.directory / 'notes' / 'retry.py'}\n"
+    with at_terminal(shell, EDITOR=str(shell.directory / "nothing")) as terminal:
+        code, written = terminal.run("search", "lighthouse", "--open", "--mode", "bm25")
+        assert (code, "cannot be started" in seen(written)) == (2, True)
+
+
+@pytest.mark.process
+def test_into_a_pipe_open_names_the_place_and_starts_nothing(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell.write("notes/a.md", "# One\n\nx\n\n## Two\n\nLighthouse.\n")
+    shell("sync", "notes", "-q")
+    editor = shell.write("bin/vim", '#!/bin/sh\necho "$@" > opened\n')
+    editor.chmod(0o755)
+    monkeypatch.setenv("VISUAL", str(editor))
     ran = shell("search", "lighthouse", "--open", "--mode", "bm25")
-    assert ran.code == 2
-    assert "cannot be started" in ran.err
+    assert (ran.code, ran.text.startswith("notes/a.md:7  ")) == (0, True)
+    assert "not opened, because stdout is not a terminal: notes/a.md:7" in ran.err
+    assert not Path("opened").exists()
     assert shell("search", "retries", "--open", "--mode", "bm25", "-d", "default").code == 7
 
 
 @pytest.mark.process
-def test_a_pdf_opens_in_a_viewer_and_names_the_page_of_the_match(
-    shell: Shell, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pdf_opens_in_a_viewer_and_names_the_page_of_the_match(shell: Shell) -> None:
     shell.write(
         "notes/codes.pdf",
         make_pdf([["E16 means that the pump is dry."], ["E17 means that the lid is open."]]),
@@ -264,12 +282,12 @@ def test_a_pdf_opens_in_a_viewer_and_names_the_page_of_the_match(
     shell("sync", "notes", "-q")
     ran = shell("search", "E17", "--mode", "bm25", "-d", "default")
     assert ran.text.startswith("notes/codes.pdf, page 2  ")
-    monkeypatch.setenv("EDITOR", "vim")
-    monkeypatch.setenv("PATH", str(shell.directory / "bin"))
-    for name, code in (("vim", 2), ("xdg-open", 0)):
-        shell.write(f"bin/{name}", f'#!/bin/sh\necho {name} "$@" > opened\n').chmod(0o755)
-        ran = shell("search", "E17", "--mode", "bm25", "--open", "-q")
-        assert (ran.code, "open it yourself, notes/codes.pdf" in ran.err) == (code, code == 2)
+    with at_terminal(shell, EDITOR="vim", PATH=str(shell.directory / "bin")) as terminal:
+        for name, code in (("vim", 2), ("xdg-open", 0)):
+            shell.write(f"bin/{name}", f'#!/bin/sh\necho {name} "$@" > opened\n').chmod(0o755)
+            ended, written = terminal.run("search", "E17", "--mode", "bm25", "--open", "-q")
+            told = "open it yourself, notes/codes.pdf" in seen(written)
+            assert (ended, told) == (code, code == 2)
     assert Path("opened").read_text() == f"xdg-open {shell.directory / 'notes' / 'codes.pdf'}\n"
 
 

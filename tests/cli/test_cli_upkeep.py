@@ -64,7 +64,9 @@ def test_embed_adds_the_vectors_that_are_pending(shell: Shell) -> None:
     (hit,) = shell("search", "leaves", "--mode", "bm25", "--json").json["hits"]
     assert (hit["doc_name"], hit["stale"]) == ("a.md", None)
     found = shell("search", "leaves", "--json")
-    assert found.json["warnings"] == ["1 document has no vectors yet: it is found by keyword only"]
+    assert found.json["warnings"] == [
+        "1 document has no vectors yet: it is found by keyword only; `triptych embed` adds them"
+    ]
     (dataset,) = shell("status", "--json").json["datasets"]
     assert (dataset["stale"], dataset["pending"], dataset["pending_chunks"]) == (0, 1, 1)
     (problem,) = shell("status", "--json").json["problems"]

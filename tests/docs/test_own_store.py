@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.doc_pages import PAGES, Block, blocks
+from triptych_factory.locations import store_in
 
 ROOT = Path(__file__).parents[2]
 ABOUT_IT = ("README.md", "docs/how-to/console.md", "docs/how-to/my-notes.md")
@@ -56,6 +57,16 @@ def test_no_page_touches_the_reader_s_own_store(page: Path) -> None:
         assert [block.where for block in shown if _HASH.search(block.text)] == []
     else:
         assert own == []
+
+
+def test_commands_do_not_use_the_store_of_the_readme_s_program(tmp_path: Path) -> None:
+    """A reader who ran it, and then `triptych add` there, would miss the notes elsewhere."""
+    (program,) = [block.text for block in blocks(ROOT / "README.md") if block.kind == "python"]
+    (made,) = re.findall(r'triptych\.open\("([^"]+)"', program)
+    (tmp_path / made).touch()
+    assert store_in(tmp_path) is None
+    (tmp_path / "kb.db").touch()
+    assert store_in(tmp_path) is not None
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())

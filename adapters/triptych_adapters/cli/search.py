@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -9,7 +10,7 @@ import attrs
 
 from triptych.errors import NotAvailableError, ValidationError
 from triptych_adapters.cli.command import command, option
-from triptych_adapters.cli.hits import HitView, render_hits, views_of
+from triptych_adapters.cli.hits import HitView, place_of, render_hits, views_of
 from triptych_adapters.cli.names import SourceFiles, find_document, open_in_editor, shown_path
 from triptych_adapters.cli.options import (
     AsOf,
@@ -282,7 +283,7 @@ def search(
     if not views:
         output.note(_no_hits(asked))
     elif open_first:
-        _open(views[0])
+        _open(output, views[0])
 
 
 def _named(service: Service, text: str, asked: Query) -> str:
@@ -333,13 +334,16 @@ def _print_files(output: Output, views: Sequence[HitView]) -> None:
     output.write("".join(dict.fromkeys(printed)))
 
 
-def _open(view: HitView) -> None:
+def _open(output: Output, view: HitView) -> None:
     hit = view.hit
     if view.path is None:
         raise NotAvailableError(
             f"{hit.doc_name!r} has no existing source file: `triptych get {hit.doc_name}` prints it"
         )
-    open_in_editor(view.path, view.line)
+    if sys.stdout.isatty():
+        open_in_editor(view.path, view.line)
+    else:
+        output.note(f"not opened, because stdout is not a terminal: {place_of(view)}")
 
 
 def show_why(output: Output, told: Explanation) -> None:

@@ -355,7 +355,7 @@ def _pending(mode: str, documents: int) -> str:
     """The warning that documents have no vectors yet."""
     have, are = ("document has", "it is") if documents == 1 else ("documents have", "they are")
     found = "not found yet" if mode == Mode.VECTOR else "found by keyword only"
-    return f"{documents} {have} no vectors yet: {are} {found}"
+    return f"{documents} {have} no vectors yet: {are} {found}; `triptych embed` adds them"
 
 
 def _other_model(

@@ -236,7 +236,9 @@ class ExpiryTests(HarnessTests):
             counts = [each.count for each in findings]
             return found.warnings, stats.pending, stats.pending_chunks, sum(counts)
 
-        one = "1 document has no vectors yet: it is found by keyword only"
+        one = (
+            "1 document has no vectors yet: it is found by keyword only; `triptych embed` adds them"
+        )
         assert waiting() == ((one,), 1, 1, 1)
         assert kb.embed_pending("d", doc_names=["dead"]).embedded == 0
         assert waiting() == ((one,), 1, 1, 1)

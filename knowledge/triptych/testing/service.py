@@ -338,7 +338,8 @@ class ServiceTests(ServiceSearchTests, QuerySyntaxTests, SparseServiceTests, Pas
         for mode, told in (("hybrid", "found by keyword only"), ("vector", "not found yet")):
             found = kb.search("words", dataset_id="d", mode=mode, top_k=10)
             (warning,) = found.warnings
-            assert warning == f"3 documents have no vectors yet: they are {told}"
+            want = f"they are {told}; `triptych embed` adds them"
+            assert warning == f"3 documents have no vectors yet: {want}"
             assert [hit.stale for hit in found.hits] == [None] * len(found.hits)
             assert len(found.hits) == (4 if mode == "hybrid" else 1)
         assert kb.search("words", dataset_id="d", mode="bm25").warnings == ()
