@@ -157,7 +157,7 @@ def test_a_layer_is_made_within_a_budget_by_keyboard(browser: Any, url: str, kb:
         page.wait_for_selector(".why")
         tab_to(page, "Make them")
         press(page, "Enter")
-        page.wait_for_url("**/console/work")
+        page.wait_for_url("**/console/work?made=*")
         assert kb.layer("docs", "coffee.md", "L0") is not None
 
 
