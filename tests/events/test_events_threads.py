@@ -147,7 +147,7 @@ def test_a_reloader_runs_once(first: str, second: str) -> None:
     notifier.close()
     with EventReloader(Target(), notifier) as reloader:
         getattr(reloader, first)()
-        with pytest.raises(NotAvailableError, match="runs once"):
+        with pytest.raises(NotAvailableError, match="runs only once"):
             getattr(reloader, second)()
 
 
