@@ -237,6 +237,16 @@ def test_a_layer_leads_to_a_document_that_no_passage_was_found_in(kb: Service) -
     assert "a.md abstract v1" in pack.render()
 
 
+@pytest.mark.parametrize("name", ["<a>.md", ">=5.md", "!=x", "$and", "== b"])
+def test_a_layer_leads_to_a_document_whose_name_looks_like_a_comparison(
+    name: str, kb: Service
+) -> None:
+    kb.put_document("d", name, "The vessel is heated.\n")
+    kb.put_document_layer("d", name, "L0", "How to boil water in a kettle.")
+    pack = context(kb, "kettle", mode="bm25")
+    assert {piece.citation.doc_name for piece in pack.pieces} == {name}
+
+
 def test_the_abstract_of_a_document_lifts_its_passages(kb: Service) -> None:
     kb.put_document("d", "a.md", "Set the lid aside before you begin with it, it is said.\n")
     kb.put_document("d", "b.md", "Set the lid aside before you begin at all, they say.\n")

@@ -73,6 +73,17 @@ def test_a_text_that_looks_like_an_operator_is_refused_with_the_right_form(
     assert tree.admits(Subject(name="a", metadata={"date": value}))
 
 
+@pytest.mark.parametrize(
+    ("key", "own"), [("doc_name", "$name"), ("doc_prefix", "$prefix"), ("heading", "$heading")]
+)
+@pytest.mark.parametrize("value", ["<a>.md", ">= 5", "$and"])
+def test_the_right_form_of_a_name_is_one_that_is_taken(key: str, own: str, value: str) -> None:
+    shown = f"{{{own!r}: {{'$eq': {value!r}}}}}"
+    assert shown in refusal({key: value})
+    assert shown in refusal({key: ["x", value]})
+    assert parse_filter({own: {"$eq": value}}) is not None
+
+
 @pytest.mark.parametrize("value", ["", "a >= b", "$5", "->", "$", ">", "$exact", "=> x"])
 def test_a_text_that_only_resembles_one_is_a_text(value: str) -> None:
     assert parse_filter({"k": value}) == Condition("k", "in", (("text", value),))

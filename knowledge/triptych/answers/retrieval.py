@@ -22,6 +22,7 @@ from triptych.records import (
     Scope,
     SourceDocument,
 )
+from triptych.records.filters import NAME
 from triptych.search.fusion import min_max, reciprocal_ranks
 from triptych.search.hydration import asks_for_headings, chunk_fields
 from triptych.search.pipeline import SearchPipeline
@@ -162,7 +163,8 @@ def retrieve(
                     scope=Scope.SINGLE,
                     layer=Layer.DETAIL,
                     top_k=recipe.layer_depth,
-                    where={**query.where, "doc_name": names},
+                    # A name is a text, whatever it looks like.
+                    where={**query.where, NAME: {"$in": names}},
                 )
             )
             every.append(deeper)

@@ -376,6 +376,11 @@ def _plain(key: str, value: Any) -> Any:
     if not isinstance(value, str):
         return value
     found = _LOOKS.match(value)
+    if key in _SHORT and (found or _NAMES.match(value)):
+        raise ValidationError(
+            f"where[{key!r}] is the text {value!r:.60}, which looks like an operator: write "
+            f"{{{_SHORT[key]!r}: {{'$eq': {value!r:.60}}}}} for this text itself"
+        )
     if found is not None:
         operator, rest = _SYMBOLS[found[1]], value[found.end() :]
         raise ValidationError(
