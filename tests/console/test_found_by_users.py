@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from html import unescape
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, quote
+from urllib.parse import quote
 
 import pytest
 
@@ -16,12 +15,11 @@ pytest.importorskip("starlette")
 
 import triptych
 from support.asgi import Client
-from support.cli_run import fresh_shell
+from support.console import post
 from triptych.service import Service
 from triptych_adapters.http import create_app
 from triptych_adapters.keys import KeyAuthenticator, KeyStore
 
-TOKEN = {"Cookie": "triptych_form=token"}
 NAMES = ["a/b.md", "50%.md", "a%2Fb.md", "<a>.md", ">=5.md", "!=x", "..a", "c++ & d?.md", "ä/ö.md"]
 
 
@@ -34,10 +32,6 @@ def kb(tmp_path: Path) -> Any:
 @pytest.fixture
 def ask(kb: Service) -> Client:
     return Client(create_app(kb, write=True, console=True))
-
-
-def post(ask: Client, path: str, **form: str) -> Any:
-    return ask("POST", path, data={"form_token": "token", **form}, headers=TOKEN)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -155,29 +149,6 @@ def test_golden_questions_open_with_a_dataset_that_has_some(kb: Service, ask: Cl
     assert "kettle" in ask("GET", "/console/golden").text
 
 
-def test_the_shell_command_is_one_that_the_shell_takes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shell = fresh_shell(tmp_path, monkeypatch)
-    shell.write("docs/a.md", "A kettle, not boiled.\n")
-    assert shell("put", "docs", "-q").code == 0
-    with triptych.open(shell.store) as kb:
-        ask = Client(create_app(kb, console=True))
-        for typed in (
-            "q=kettle",
-            "q=-kettle&k=3",
-            'q="a kettle" -boiled',
-            'q="a kettle" -boiled&syntax=1&d=default',
-            "q=kettle&mode=bm25&fresh_only=1&f.kind=x y&layer=L0&as_of=1",
-        ):
-            page = unescape(ask("GET", "/", params=dict(parse_qsl(typed))).text)
-            command = re.search(r"<code>(triptych search .*?)</code>", page)
-            assert command is not None, typed
-            done = shell(*shlex.split(command[1])[1:])
-            assert done.code in (0, 1), (command[1], done.err)
-            assert "No such option" not in done.err
-
-
 def test_numbers_of_metadata_are_filtered_by(kb: Service, ask: Client) -> None:
     kb.put_document("docs", "a", "A kettle.", {"year": 2024, "done": True})
     kb.put_document("docs", "b", "A kettle.", {"year": 2025, "done": False})
@@ -263,3 +234,25 @@ def test_a_kept_setting_is_json(kb: Service, ask: Client) -> None:
     text = kb.capabilities.settings.get_setting("golden/docs")
     assert text is not None
     assert json.loads(text)["queries"][0]["question"] == "kettle"
+
+
+def test_old_documents_behind_weak_answers_may_have_any_name(tmp_path: Path) -> None:
+    with triptych.open(tmp_path / "kb.db", embedder="hash", question_log=True) as kb:
+        for name in ("<a>.md", "$and"):
+            kb.put_document("docs", name, "A kettle boils water for tea.")
+        log = kb.question_log
+        hits = kb.search("kettle", dataset_id="docs").hits
+        assert log.note("a kettle of what", ["docs"], "weak", hits) is None
+        text = unescape(Client(create_app(kb, console=True))("GET", "/console/gaps").text)
+        assert "Old documents behind weak answers" in text
+        assert "<bdi><a>.md</bdi>" in text
+        assert "<bdi>$and</bdi>" in text
+
+
+def test_chunks_beyond_those_that_are_drawn_are_told_of(kb: Service, ask: Client) -> None:
+    kb.put_document(
+        "docs", "long.md", "\n\n".join(f"## {at}\n\n{'word ' * 150}" for at in range(2_100))
+    )
+    assert "more than 2,000 chunks" in ask("GET", "/console/documents/docs/long.md").text
+    kb.put_document("docs", "short.md", "One.")
+    assert "· 1 chunks" in ask("GET", "/console/documents/docs/short.md").text

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -17,15 +15,13 @@ pytest.importorskip("starlette")
 
 import triptych
 from support.asgi import Client
+from support.console import HOSTILE, TOKEN, post, read
 from support.servers import served
 from triptych.service import Service
 from triptych.testing.fakes import FakeLLM
 from triptych_adapters.console.documents import Span, pieces
 from triptych_adapters.http import create_app
 from triptych_adapters.keys import KeyAuthenticator, KeyStore
-
-TOKEN = {"Cookie": "triptych_form=token"}
-HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{7*7}}"
 
 
 @pytest.fixture
@@ -41,39 +37,6 @@ def kb(tmp_path: Path) -> Iterator[Service]:
 @pytest.fixture
 def ask(kb: Service) -> Client:
     return Client(create_app(kb, write=True, console=True))
-
-
-def post(ask: Client, path: str, **form: str) -> Any:
-    return ask("POST", path, data={"form_token": "token", **form}, headers=TOKEN)
-
-
-class _Tags(HTMLParser):
-    """Counts the tags that are open at the end, and what a page would run or load."""
-
-    VOID = frozenset({"meta", "link", "input", "br", "img"})
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.active: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag not in self.VOID:
-            self.open.append(tag)
-        given = dict(attrs)
-        if tag in ("script", "img", "iframe", "style", "object"):
-            self.active.append(f"{tag} {given.get('src')}")
-        self.active += [name for name in given if name.startswith("on") or name == "style"]
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-
-def read(text: str) -> _Tags:
-    tags = _Tags()
-    tags.feed(text)
-    tags.close()
-    return tags
 
 
 PAGES = [
@@ -113,8 +76,8 @@ def test_a_page_is_whole_and_runs_nothing_but_the_console_s_script(
     assert "unsafe" not in policy
     assert "default-src 'none'" in policy
     assert answer.headers["cache-control"] == "private, no-store"
-    offers = re.findall(r'<form method="post"[^>]*action="([^"]*)', answer.text)
-    assert write or not [each for each in offers if "sign" not in each and "see-as" not in each]
+    forms = re.findall(r'<form method="post"([^>]*)>', answer.text)
+    assert write or [each for each in forms if "/sign-in" not in each] == []
 
 
 def test_a_search_marks_words_and_links_to_the_passage(ask: Client) -> None:
@@ -122,22 +85,6 @@ def test_a_search_marks_words_and_links_to_the_passage(ask: Client) -> None:
     assert "<mark>Green</mark> <mark>tea</mark> steeps for three" in text
     assert re.search(r"/console/documents/docs/guide%2Ftea\.md\?v=2&amp;from=\d+&amp;to=\d+", text)
     assert "kb.search(&#39;green tea&#39;, dataset_id=&#39;docs&#39;, top_k=10)" in text
-
-
-def test_the_copied_calls_find_the_same(kb: Service, ask: Client) -> None:
-    text = ask("GET", "/?q=green+tea&d=docs&f.kind=guide&mode=bm25&k=3").text
-    body = re.search(r"-d &#39;(\{.*?\})&#39;</code>", text)
-    assert body is not None
-    arguments = json.loads(body[1].replace("&#34;", '"'))
-    assert arguments == {
-        "query": "green tea",
-        "dataset_id": "docs",
-        "top_k": 3,
-        "where": {"kind": "guide"},
-        "mode": "bm25",
-    }
-    found = ask("POST", "/v1/search", json=arguments).json()
-    assert [hit["doc_name"] for hit in found["hits"]] == ["guide/tea.md"]
 
 
 def test_it_says_why_a_document_is_not_found(ask: Client) -> None:
@@ -202,7 +149,6 @@ def test_what_is_exported_is_what_eval_reads(kb: Service, ask: Client, tmp_path:
 
 
 def test_the_work_list_makes_layers_within_a_budget(kb: Service, ask: Client) -> None:
-    assert "2 layers" not in ask("GET", "/console/work").text
     planned = ask("GET", "/console/work?plan=docs").text
     assert "Make them" in planned
     post(ask, "/console/work", do="layers", dataset="docs", max_calls="0")
@@ -326,7 +272,7 @@ def test_a_key_is_asked_for_kept_in_a_cookie_and_never_in_a_url(
     assert "www-authenticate" not in answer.headers
     refused = post(ask, "/console/sign-in", key="tk_nothing")
     assert refused.status_code == 401
-    assert "set-cookie" not in {name for name in refused.headers if "triptych_key" in name}
+    assert "triptych_key" not in "".join(refused.headers.get_list("set-cookie"))
     answer = post(ask, "/console/sign-in", key=tokens["all"])
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
     (cookie,) = [each for each in answer.headers.get_list("set-cookie") if "triptych_key" in each]
@@ -447,7 +393,7 @@ def test_pieces_are_the_text_and_say_of_which_chunks_they_are(
     for piece in found:
         for place in range(at, at + len(piece.text)):
             assert piece.chunks == tuple(
-                chunk.chunk_index
+                chunk.number
                 for chunk in sorted(chunks, key=lambda each: each.start)
                 if chunk.start <= place < chunk.end
             )

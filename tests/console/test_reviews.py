@@ -10,10 +10,9 @@ import pytest
 
 pytest.importorskip("starlette")
 
-from test_pages import HOSTILE, TOKEN, post, read
-
 import triptych
 from support.asgi import Client
+from support.console import HOSTILE, TOKEN, post, read
 from triptych.access.proposals import Proposals
 from triptych.errors import PendingReviewError
 from triptych.service import Service

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import attrs
 
@@ -22,7 +22,8 @@ from triptych_adapters.console.site import Made, html, render, see_other
 from triptych_adapters.console.visit import Visit, path_of, where_of
 
 _LISTED: Final = 200
-_CHUNKS: Final = 2_000
+CHUNKS: Final = 2_000
+"""Chunks of a document that are drawn; of more, a sentence says so."""
 _DRAWN: Final = 400_000
 """Code points of a document that are drawn; what comes after is left out, with a word."""
 SORTS: Final = {
@@ -73,24 +74,15 @@ class Piece:
     passage: bool = False
 
 
-class _Spanning(Protocol):
-    @property
-    def chunk_index(self) -> int: ...
-    @property
-    def start(self) -> int: ...
-    @property
-    def end(self) -> int: ...
-
-
 class Span(NamedTuple):
     """Where a chunk begins and ends in its text, in code points."""
 
-    chunk_index: int
+    number: int
     start: int
     end: int
 
 
-def pieces(content: str, chunks: Sequence[_Spanning], passage: tuple[int, int]) -> list[Piece]:
+def pieces(content: str, chunks: Sequence[Span], passage: tuple[int, int]) -> list[Piece]:
     """A text cut wherever a chunk, or the passage, begins or ends; joined it is the text."""
     start, end = passage
     edges = {0, len(content), *(min(each, len(content)) for each in passage)}
@@ -100,7 +92,7 @@ def pieces(content: str, chunks: Sequence[_Spanning], passage: tuple[int, int]) 
     ordered = sorted(edges)
     open_chunks = sorted(chunks, key=lambda each: each.start)
     for left, right in pairwise(ordered):
-        of = tuple(each.chunk_index for each in open_chunks if each.start <= left < each.end)
+        of = tuple(each.number for each in open_chunks if each.start <= left < each.end)
         text = content[left:right]
         found.append(Piece(text=text, chunks=of, passage=start <= left < end))
     return found
@@ -116,7 +108,7 @@ def document(visit: Visit) -> Made:
     shown = current
     if wanted and wanted != current.version:
         shown = service.get_document(dataset_id, name, version=wanted)
-    chunks = chunks_of(service, dataset_id, name) if shown is current else []
+    chunks, more = chunks_of(service, dataset_id, name) if shown is current else ([], False)
     passage = (visit.number("from", 0, most=10**9), visit.number("to", 0, most=10**9))
     content = shown.content[:_DRAWN]
     return {
@@ -126,18 +118,21 @@ def document(visit: Visit) -> Made:
         "current": current,
         "history": history,
         "chunks": chunks,
-        "pieces": pieces(content, chunks, passage),
+        "more_chunks": more,
+        "pieces": pieces(
+            content, [Span(each.chunk_index, each.start, each.end) for each in chunks], passage
+        ),
         "cut": len(shown.content) - len(content),
         "layers": {each: service.layer(dataset_id, name, each) for each in ("L0", "L1")},
         "diff": _diff(visit, dataset_id, name),
     }
 
 
-def chunks_of(service: Service, dataset_id: str, name: str) -> list[Hit]:
-    """A document's chunks in their order, with what is stale of them."""
+def chunks_of(service: Service, dataset_id: str, name: str) -> tuple[list[Hit], bool]:
+    """A document's first chunks in their order, and whether there are more."""
     where = {"$name": {"$eq": name}}
-    result = service.search("", dataset_id=dataset_id, where=where, top_k=_CHUNKS)
-    return list(result.hits)
+    hits = service.search("", dataset_id=dataset_id, where=where, top_k=CHUNKS + 1).hits
+    return list(hits[:CHUNKS]), len(hits) > CHUNKS
 
 
 def _diff(visit: Visit, dataset_id: str, name: str) -> list[tuple[str, str]]:
@@ -166,14 +161,14 @@ def change_document(visit: Visit) -> Made:
         case "rebuild":
             service.rebuild(dataset_id=dataset_id, doc_name=name)
         case "delete" if visit.one("confirm") != name:
-            return see_other(visit, f"{here}?unconfirmed=1#delete")
+            return see_other(visit.request, f"{here}?unconfirmed=1#delete")
         case "delete":
             if not service.delete_document(dataset_id, name):
                 raise NotFoundError(f"there is no document {name!r:.100} any more")
-            return see_other(visit, path_of("datasets", dataset_id))
+            return see_other(visit.request, path_of("datasets", dataset_id))
         case unknown:
             raise ValidationError(f"there is no action {unknown!r:.60}")
-    return see_other(visit, here)
+    return see_other(visit.request, here)
 
 
 def put(visit: Visit) -> Made:
@@ -189,16 +184,12 @@ def put(visit: Visit) -> Made:
         )
     except ConflictError:
         taken = f"there is a document {name!r} already: choose another name, or replace it"
-        return html(render("put", visit, **_form(visit, taken)), 409)
-    return see_other(visit, path_of("documents", dataset_id, name))
+        return html(render("put", visit, **new(visit, taken)), 409)
+    return see_other(visit.request, path_of("documents", dataset_id, name))
 
 
-def new(visit: Visit) -> Made:
-    """The form of a new document."""
-    return _form(visit)
-
-
-def _form(visit: Visit, taken: str = "") -> dict[str, Any]:
+def new(visit: Visit, taken: str = "") -> dict[str, Any]:
+    """The form of a new document; ``taken`` says that there is one of its name."""
     return {"datasets": list(visit.service.list_datasets()), "taken": taken}
 
 

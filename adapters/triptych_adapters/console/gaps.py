@@ -53,7 +53,7 @@ def old(service: Service, asked: Sequence[LoggedQuestion]) -> list[Old]:
     for dataset_id in {dataset_id for dataset_id, _ in times}:
         names = [name for each, name in times if each == dataset_id]
         try:
-            infos = service.list_documents(dataset_id, where={"doc_name": names})
+            infos = service.list_documents(dataset_id, where={"$name": {"$in": names}})
         except NotFoundError:
             continue
         for info in infos:

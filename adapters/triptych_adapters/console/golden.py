@@ -96,7 +96,7 @@ def judge(visit: Visit) -> Made:
     change(visit, dataset_id, edit)
     back = visit.one("back")
     own = back.startswith(("/?", "/console/"))
-    return see_other(visit, back if own else f"/console/golden?dataset={quote(dataset_id)}")
+    return see_other(visit.request, back if own else f"/console/golden?dataset={quote(dataset_id)}")
 
 
 def grades_of(visit: Visit, dataset_ids: Sequence[str], text: str) -> dict[str, int]:

@@ -28,12 +28,8 @@ def _store(visit: Visit) -> KeyStore:
     return KeyStore.of(visit.server.service)
 
 
-def keys(visit: Visit) -> Made:
+def keys(visit: Visit) -> dict[str, Any]:
     """All keys, valid or not."""
-    return _values(visit)
-
-
-def _values(visit: Visit) -> dict[str, Any]:
     now = datetime.now(UTC)
     return {
         "keys": [(each, each.state(now)) for each in _store(visit).list()],
@@ -57,12 +53,12 @@ def change_keys(visit: Visit) -> Made:
                 where=_where(visit.one("where")),
                 expires_at=datetime.now(UTC) + timedelta(days=days) if days else None,
             )
-            return html(render("keys", visit, **_values(visit) | {"token": made.token}))
+            return html(render("keys", visit, **keys(visit) | {"token": made.token}))
         case "revoke":
             store.revoke(visit.one("id"))
         case unknown:
             raise ValidationError(f"there is no action {unknown!r:.60}")
-    return see_other(visit, "/console/keys")
+    return see_other(visit.request, "/console/keys")
 
 
 def _where(text: str) -> dict[str, Any] | None:
@@ -86,6 +82,6 @@ def see_as(visit: Visit) -> Response:
     key_id = visit.one("id")
     if key_id:
         visit.server.check_sees_all(visit.own, "seeing as a key is")
-    response = see_other(visit, "/")
+    response = see_other(visit.request, "/")
     set_cookie(response, visit.request, AS_COOKIE, key_id or None)
     return response

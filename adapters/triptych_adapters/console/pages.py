@@ -6,36 +6,19 @@ from collections.abc import Iterator
 from functools import partial
 
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
-from triptych.errors import AuthenticationError, TriptychError
-from triptych_adapters.console import (
-    asking,
-    documents,
-    gaps,
-    golden,
-    keys,
-    reviews,
-    searching,
-    upkeep,
-)
+from triptych.errors import AuthenticationError
+from triptych_adapters.console import ask, documents, gaps, golden, keys, reviews, search, upkeep
 from triptych_adapters.console.site import (
-    HEADERS,
     REFUSED,
     Made,
     Site,
-    html,
-    render,
+    see_other,
     set_cookie,
     sign_in_page,
 )
-from triptych_adapters.console.visit import (
-    KEY_COOKIE,
-    Visit,
-    posted,
-    service_of,
-)
-from triptych_adapters.http.responses import ProblemError, problem_of
+from triptych_adapters.console.visit import KEY_COOKIE, Visit, posted, service_of
 from triptych_adapters.http.routes import RawRoute
 from triptych_adapters.http.server import Server
 
@@ -45,11 +28,11 @@ def console_routes(server: Server) -> Iterator[RawRoute]:
     site = Site(server)
     one = "/console/documents/{dataset_id}/{name}"
     yield from site.static()
-    yield from site.page("/", "search", searching.bench)
-    yield from site.page("/console/ask", "ask", asking.ask, long=True)
+    yield from site.page("/", "search", search.bench)
+    yield from site.page("/console/ask", "ask", ask.ask, long=True)
     yield RawRoute(
         "/console/ask/stream",
-        partial(asking.stream, server),
+        partial(ask.stream, server),
         methods=["GET"],
         name="console_ask_stream",
     )
@@ -58,7 +41,7 @@ def console_routes(server: Server) -> Iterator[RawRoute]:
     yield from site.page(one, "document", documents.document, posts=documents.change_document)
     yield from site.page("/console/put", "put", documents.new, posts=documents.put)
     yield from site.page("/console/sandbox", "sandbox", documents.sandbox)
-    yield from site.page("/console/work", "work", upkeep.work, posts=upkeep.mend, long=True)
+    yield from site.page("/console/work", "work", upkeep.work, posts=upkeep.act, long=True)
     yield from site.page(
         "/console/reviews", "reviews", reviews.reviews, posts=reviews.decide, long=True
     )
@@ -83,24 +66,18 @@ def sessions(server: Server) -> Iterator[RawRoute]:
         return sign_in_page(request, "")
 
     async def sign_in(request: Request) -> Response:
+        key = dict(await posted(request)).get("key", "").strip()
         try:
-            key = dict(await posted(request)).get("key", "").strip()
             await service_of(server, request, key=key)
         except AuthenticationError:
             return sign_in_page(request, REFUSED, 401)
-        except (ProblemError, TriptychError) as error:
-            problem = problem_of(error)
-            return html(render("error", None, problem=problem), problem.status)
-        response = RedirectResponse(_root(request) + "/", 303, dict(HEADERS))
+        response = see_other(request, "/")
         set_cookie(response, request, KEY_COOKIE, key)
         return response
 
     async def sign_out(request: Request) -> Response:
-        try:
-            await posted(request)
-        except ProblemError as error:
-            return html(render("error", None, problem=error.problem), error.problem.status)
-        response = RedirectResponse(_root(request) + "/console/sign-in", 303, dict(HEADERS))
+        await posted(request)
+        response = see_other(request, path)
         set_cookie(response, request, KEY_COOKIE, None)
         return response
 
@@ -108,8 +85,3 @@ def sessions(server: Server) -> Iterator[RawRoute]:
     yield RawRoute(path, form, methods=["GET"], name="console_sign_in")
     yield RawRoute(path, sign_in, methods=["POST"], name="console_sign_in_post")
     yield RawRoute("/console/sign-out", sign_out, methods=["POST"], name="console_sign_out")
-
-
-def _root(request: Request) -> str:
-    root: str = request.scope.get("root_path", "").rstrip("/")
-    return root

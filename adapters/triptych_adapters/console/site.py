@@ -26,6 +26,7 @@ from triptych_adapters.console.visit import (
     field_of,
     is_filtered_by,
     path_of,
+    root_of,
     visit_of,
 )
 from triptych_adapters.http.preconditions import etag, is_unchanged
@@ -172,7 +173,8 @@ class Site:
             async with self.server.calls.caller(request, long=long) as caller:
                 response = await caller.run(answer)
         except AuthenticationError:
-            return sign_in_page(request, _refused(request), 401)
+            sent = KEY_COOKIE in request.cookies
+            return sign_in_page(request, REFUSED if sent else "", 401)
         except (ProblemError, TriptychError) as error:
             problem = problem_of(error)
             response = html(render("error", visit, problem=problem), problem.status)
@@ -186,7 +188,7 @@ class Site:
         async def answer(request: Request) -> Response:
             name = request.path_params["file"]
             if name not in _static():
-                raise ProblemError(404, "NOT_FOUND", "there is no such file")
+                raise ProblemError(404, "NOT_FOUND", "this file does not exist")
             body, digest = _static()[name]
             headers = {"ETag": etag(digest.encode()), "Content-Type": _TYPES[Path(name).suffix]}
             headers["Cache-Control"] = "public, max-age=31536000, immutable"
@@ -197,16 +199,10 @@ class Site:
         yield RawRoute("/console/static/{file}", answer, methods=["GET"], name="console_static")
 
 
-def _refused(request: Request) -> str:
-    """Why a key was refused; nothing where none was sent."""
-    return "" if not request.cookies.get(KEY_COOKIE) else REFUSED
-
-
 def sign_in_page(request: Request, refused: str, status: int = 200) -> Response:
     """The form that takes a key."""
     token = request.cookies.get(TOKEN_COOKIE) or secrets.token_urlsafe(24)
-    root = request.scope.get("root_path", "").rstrip("/")
-    page = render("sign_in", None, refused=refused, form_token=token, root=root)
+    page = render("sign_in", None, refused=refused, form_token=token, root=root_of(request))
     response = html(page, status)
     set_cookie(response, request, TOKEN_COOKIE, token)
     return response
@@ -214,7 +210,7 @@ def sign_in_page(request: Request, refused: str, status: int = 200) -> Response:
 
 def problem_page(request: Request, problem: Problem) -> Response | None:
     """A failure as a page for a browser; None for programs and for paths of the API."""
-    root = request.scope.get("root_path", "").rstrip("/")
+    root = root_of(request)
     is_api = request.scope["path"].removeprefix(root).startswith("/v1/")
     if is_api or "text/html" not in media_types(request):
         return None
@@ -226,14 +222,14 @@ def html(body: bytes, status: int = 200) -> Response:
     return Response(body, status, dict(HEADERS), "text/html")
 
 
-def see_other(visit: Visit, path: str) -> Response:
-    """On to a page after a form was taken: a reload of it sends nothing again."""
-    return RedirectResponse(visit.root + path, 303, dict(HEADERS))
+def see_other(request: Request, path: str) -> Response:
+    """Redirect to a page after a form was accepted, so that a reload sends nothing again."""
+    return RedirectResponse(root_of(request) + path, 303, dict(HEADERS))
 
 
 def set_cookie(response: Response, request: Request, name: str, value: str | None) -> None:
     """Set a cookie that no script reads and no other site sends; None takes it away."""
-    root = request.scope.get("root_path", "") or "/"
+    root = root_of(request) or "/"
     secure = request.url.scheme == "https"
     if value is None:
         response.delete_cookie(name, path=root, secure=secure, httponly=True, samesite="strict")

@@ -1,4 +1,4 @@
-"""The work list: what is stale, pending, expired or failed, why, and the button that mends it."""
+"""The work list: what is stale, pending, expired or failed, why, and what can be done about it."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _report(visit: Visit) -> Any:
     return visit.service.doctor() if asked else None
 
 
-def mend(visit: Visit) -> Made:
+def act(visit: Visit) -> Made:
     """Do one thing of the list, within its budget."""
     service, dataset_id = visit.service, visit.one("dataset")
     match visit.one("do"):
@@ -98,9 +98,9 @@ def mend(visit: Visit) -> Made:
             builder = LayerBuilder(service, _summarizer(visit))
             most = visit.number("max_calls", 100, most=1_000_000)
             report = builder.apply(builder.plan(dataset_id), max_calls=most)
-            return see_other(visit, f"/console/work?made={report.made}")
+            return see_other(visit.request, f"/console/work?made={report.made}")
         case "repair":
             service.doctor(repair=True)
         case unknown:
             raise ValidationError(f"there is no action {unknown!r:.60}")
-    return see_other(visit, "/console/work")
+    return see_other(visit.request, "/console/work")

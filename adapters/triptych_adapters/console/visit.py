@@ -36,6 +36,12 @@ def path_of(*parts: str) -> str:
     return "/".join(["/console", *(quote(part, safe="") for part in parts)])
 
 
+def root_of(request: Request) -> str:
+    """Where the app is mounted, without a slash at the end."""
+    found: str = request.scope.get("root_path", "").rstrip("/")
+    return found
+
+
 @attrs.frozen(kw_only=True)
 class Visit:
     """One request of a person.
@@ -101,8 +107,7 @@ class Visit:
     @property
     def root(self) -> str:
         """Where the app is mounted; before every path of a link."""
-        found: str = self.request.scope.get("root_path", "").rstrip("/")
-        return found
+        return root_of(self.request)
 
     def link(self, **changes: Any) -> str:
         """This page with these fields in place of those it has; None drops one."""
@@ -190,20 +195,15 @@ async def posted(request: Request) -> Pairs:
     token = request.cookies.get(TOKEN_COOKIE, "")
     sent = dict(form).get(TOKEN_FIELD, "")
     site = request.headers.get("sec-fetch-site", "same-origin")
-    if not token or not secrets.compare_digest(sent.encode(), token.encode()):
-        raise _foreign()
-    if site not in ("same-origin", "none"):
-        raise _foreign()
+    is_own = site in ("same-origin", "none") and token != ""
+    if not is_own or not secrets.compare_digest(sent.encode(), token.encode()):
+        raise ProblemError(
+            403,
+            "FORBIDDEN",
+            "this form was not sent by a page of this console",
+            hint="open the page again, and send the form from there; cookies must be allowed",
+        )
     return [(name, value) for name, value in form if name != TOKEN_FIELD]
-
-
-def _foreign() -> ProblemError:
-    return ProblemError(
-        403,
-        "FORBIDDEN",
-        "this form was not sent by a page of this console",
-        hint="open the page again, and send the form from there; cookies must be allowed",
-    )
 
 
 def whole_of(text: str) -> int | None:

@@ -15,7 +15,7 @@ from triptych.answers import Answer, AnswerStream
 from triptych.errors import TriptychError
 from triptych.records.serialization import to_json
 from triptych.service import Service
-from triptych_adapters.console.searching import Bench
+from triptych_adapters.console.search import Bench
 from triptych_adapters.console.site import Made, render
 from triptych_adapters.console.visit import Visit, visit_of
 from triptych_adapters.http.responses import problem_of
@@ -29,11 +29,9 @@ _BUDGET: Final = 2_000
 def ask(visit: Visit) -> Made:
     """The page of questions; with one, its answer."""
     service = visit.service
-    known = list(service.list_datasets())
-    asked = Bench.of(visit, known)
+    asked = Bench.of(visit)
     made: dict[str, Any] = {
         "asked": asked,
-        "datasets": known,
         "has_model": service.llm is not None,
         "budget": _budget(visit),
         "answer": None,
@@ -87,7 +85,7 @@ async def stream(server: Server, request: Request) -> Response:
     service = visit.service
 
     def begin() -> AnswerStream:
-        asked = Bench.of(visit, list(service.list_datasets()))
+        asked = Bench.of(visit)
         return service.ask_stream(asked.text, **_options(visit, asked))
 
     async def parts(caller: Caller, answering: AnswerStream) -> Parts:

@@ -17,6 +17,8 @@ from triptych_adapters.console.golden import grades_of
 from triptych_adapters.console.site import Made
 from triptych_adapters.console.visit import Visit, is_filtered_by, where_of, whole_of
 from triptych_adapters.near_names import did_you_mean
+from triptych_adapters.tools import knowledge_tools
+from triptych_adapters.wire.routes import PIPELINE_ROUTES, ROUTES
 
 _DEPTH: Final = 10
 _MOST: Final = 100
@@ -31,16 +33,21 @@ _SORTED: Final = 5_000
 
 @attrs.frozen(kw_only=True)
 class Bench:
-    """What the bench searches for."""
+    """What the bench searches for.
+
+    ``known`` are all datasets, ``dataset_ids`` those that were chosen.
+    """
 
     text: str
+    known: Sequence[str]
     dataset_ids: tuple[str, ...]
     options: Mapping[str, Any]
     pipeline: str = ""
 
     @classmethod
-    def of(cls, visit: Visit, known: Sequence[str]) -> Bench:
+    def of(cls, visit: Visit) -> Bench:
         """The search that a URL describes; without datasets it is over all of them."""
+        known = list(visit.service.list_datasets())
         chosen = tuple(visit.several("d"))
         for each in chosen:
             if each not in known:
@@ -60,6 +67,7 @@ class Bench:
             options["as_of"] = version
         return cls(
             text=visit.one("q"),
+            known=known,
             dataset_ids=chosen,
             options=options,
             pipeline=visit.one("pipeline"),
@@ -84,26 +92,33 @@ class Bench:
         runs = service.pipeline(self.pipeline) if self.pipeline else service
         return runs.explain(self.text, name, **self.places, **self.options)
 
-    def calls(self, url: str, *, key: bool) -> dict[str, str]:
+    def calls(self, service: Service, url: str, *, key: bool) -> dict[str, str]:
         """The same search in Python, on the command line, over HTTP and as an MCP call; with a
-        ``key`` where the server asks for one."""
+        ``key`` where the server asks for one. A command searches one dataset or all, and the tool
+        takes fewer options: what cannot make the same search is left out."""
         arguments = {"query": self.text, **self.places, **self.options}
         named = ", ".join(f"{name}={value!r}" for name, value in list(arguments.items())[1:])
         runs = f"kb.pipeline({self.pipeline!r})" if self.pipeline else "kb"
         body = json.dumps(arguments, ensure_ascii=False)
-        path = f"/v1/pipelines/{self.pipeline}/search" if self.pipeline else "/v1/search"
+        route = (PIPELINE_ROUTES if self.pipeline else ROUTES)["search"]
+        path = route.url({"pipeline": self.pipeline})
         words = ["triptych", "search", *self._flags(), "--", self.text]
         header = ' -H "Authorization: Bearer $TRIPTYCH_API_KEY"' if key else ""
-        return {
+        calls = {
             "Python": f"{runs}.search({self.text!r}, {named})",
-            "Shell": shlex.join(words),
             "curl": f"curl -s {url}{path} -H 'Content-Type: application/json'{header} "
             f"-d {shlex.quote(body)}",
-            "MCP": json.dumps({"name": "knowledge_search", "arguments": arguments}, indent=1),
         }
+        if len(self.dataset_ids) < 2:
+            calls["Shell"] = shlex.join(words)
+        (tool,) = (each for each in knowledge_tools(service) if each.name == "knowledge_search")
+        if not self.pipeline and arguments.keys() <= tool.parameters["properties"].keys():
+            call = {"name": tool.name, "arguments": arguments}
+            calls["MCP"] = json.dumps(call, ensure_ascii=False, indent=1)
+        return calls
 
     def _flags(self) -> list[str]:
-        found = [part for each in self.dataset_ids for part in ("--dataset", each)]
+        found = ["--dataset", *self.dataset_ids] if self.dataset_ids else []
         found += ["--pipeline", self.pipeline] if self.pipeline else []
         found += [] if self.options.get("syntax") else ["--no-syntax"]
         for name, value in self.options.items():
@@ -119,11 +134,10 @@ class Bench:
 def bench(visit: Visit) -> Made:
     """The first page: the query and what it finds."""
     service = visit.service
-    known = list(service.list_datasets())
-    asked = Bench.of(visit, known)
+    asked = Bench.of(visit)
+    known = asked.known
     made: dict[str, Any] = {
         "asked": asked,
-        "datasets": known,
         "modes": [str(Mode.HYBRID), *service.lanes],
         "layers": [str(layer) for layer in reversed(Layer)],
         "pipelines": sorted(service.pipelines),
@@ -155,7 +169,7 @@ def bench(visit: Visit) -> Made:
                 near = did_you_mean(service, asked.dataset_ids or known, name, most=_NEAR)
                 made["unexplained"] = f"{error}{near}"
     url = f"{visit.request.url.scheme}://{visit.request.url.netloc}{visit.root}"
-    made["calls"] = asked.calls(url, key=visit.server.authenticate is not None)
+    made["calls"] = asked.calls(service, url, key=visit.server.authenticate is not None)
     return made
 
 
@@ -178,7 +192,7 @@ def facets(service: Service, dataset_ids: Sequence[str]) -> dict[str, list[tuple
             for key, value in info.metadata.items():
                 values = value if isinstance(value, list | tuple) else [value]
                 if is_filtered_by(key):
-                    # True equals 1: values are told apart by their types, too.
+                    # In Python True equals 1, so the type is a part of the key.
                     counts.setdefault(key, Counter()).update(
                         (type(each), each) for each in values if isinstance(each, str | int | float)
                     )
