@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 from rich.console import Console
@@ -52,9 +53,9 @@ def documents(count: int) -> Iterator[NewDocument]:
         )
 
 
-async def asked(app: object, path: str) -> list[float]:
+async def asked(app: Any, path: str) -> list[float]:
     """Milliseconds of each round."""
-    transport = httpx.ASGITransport(app)  # type: ignore[arg-type]  # an ASGI app
+    transport = httpx.ASGITransport(app)
     taken = []
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         for _ in range(ROUNDS):

@@ -130,8 +130,8 @@ def _require_server(console: bool) -> None:
 
 
 @command(
-    "triptych console                         search and look at everything in the browser",
-    "triptych console --write                 restore, judge and mend there, too",
+    "triptych console                         search and inspect documents in the browser",
+    "triptych console --write                 also judge, restore and change documents",
 )
 def console(
     session: Session,

@@ -1,4 +1,4 @@
-"""What a forked child makes anew: locks that a thread of its parent may have held, and threads."""
+"""Hooks that replace locks and threads in a forked child, which cannot use those of its parent."""
 
 from __future__ import annotations
 
