@@ -10,13 +10,13 @@ import attrs
 from triptych.access.proposals import Proposal, Proposals, check_reviewer, unrestricted
 from triptych.contracts.rules import plan_put
 from triptych.derivation.living_documents import unified_diff
-from triptych.errors import AccessDeniedError, NotAvailableError, NotFoundError, TriptychError
+from triptych.errors import NotAvailableError, NotFoundError, TriptychError
 from triptych.records import Hit
 from triptych.search.question_log import unlogged
 from triptych.service import Service
 from triptych_adapters.console.documents import diff_lines
 from triptych_adapters.console.site import Made, see_other
-from triptych_adapters.console.visit import KEY_COOKIE, Visit
+from triptych_adapters.console.visit import KEY_COOKIE, Visit, may
 from triptych_adapters.keys import KeyAuthenticator
 
 _SHOWN: Final = 10
@@ -49,17 +49,9 @@ def reviews(visit: Visit) -> Made:
         "waiting": [_shown(visit.service, each, lines) for each in mine[:_SHOWN]],
         "more": len(mine[_SHOWN:]),
         "decided": kept.decided(made["dataset_id"]),
-        "decides": visit.can_write and _may(check_reviewer, visit.own, made["dataset_id"]),
-        "switches": visit.can_write and _may(visit.server.check_sees_all, visit.own, ""),
+        "decides": visit.can_write and may(check_reviewer, visit.own, made["dataset_id"]),
+        "switches": visit.can_write and may(visit.server.check_sees_all, visit.own, ""),
     }
-
-
-def _may(check: Any, *arguments: Any) -> bool:
-    try:
-        check(*arguments)
-    except AccessDeniedError:
-        return False
-    return True
 
 
 def _shown(service: Service, proposal: Proposal, most: int | None) -> dict[str, Any]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from triptych.errors import AccessDeniedError, NotAvailableError, ValidationError
+from triptych.errors import NotAvailableError, ValidationError
 from triptych.layers import ExtractiveSummarizer, LayerBuilder
-from triptych.records import DatasetStats, HealthCheck
+from triptych.records import DatasetStats
 from triptych.service import Service
 from triptych_adapters.console.site import Made, see_other
-from triptych_adapters.console.visit import Visit
+from triptych_adapters.console.visit import Visit, may
 from triptych_adapters.wire.build_layers import check_may_build
 
 _COUNTED: Final = 5_000
@@ -30,10 +30,10 @@ def work(visit: Visit) -> Made:
         "stats": stats,
         "todo": [each for each in stats if each.stale or each.pending or each.sparse_pending],
         "stale_layers": _stale_layers(service, stats),
-        "can_build": _can_build(visit),
+        "can_build": visit.can_write and may(check_may_build, service),
         "has_model": service.llm is not None,
         "made": visit.number("made", -1, most=1_000_000_000),
-        "checks": _checks(service),
+        "checks": service.health(probe=False).problems,
         "plan": plan,
         "unplanned": unplanned,
         "report": _report(visit),
@@ -49,19 +49,6 @@ def _stale_layers(service: Service, stats: Sequence[DatasetStats]) -> dict[str, 
                 layer.stale is not None for layer in service.layers(each.dataset_id)
             )
     return {dataset_id: count for dataset_id, count in found.items() if count}
-
-
-def _can_build(visit: Visit) -> bool:
-    try:
-        check_may_build(visit.service)
-    except AccessDeniedError:
-        return False
-    return visit.can_write
-
-
-def _checks(service: Service) -> list[HealthCheck]:
-    found = service.health(probe=False)
-    return [each for each in found.checks if each.status != "ok"]
 
 
 def _plan(visit: Visit) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote, urlencode
@@ -14,7 +14,7 @@ import attrs
 from starlette.requests import Request
 
 from triptych.access.service import RestrictedService
-from triptych.errors import TriptychError, ValidationError
+from triptych.errors import AccessDeniedError, TriptychError, ValidationError
 from triptych.service import Service
 from triptych_adapters.http.responses import ProblemError
 from triptych_adapters.http.routes import query_of
@@ -209,6 +209,15 @@ async def posted(request: Request) -> Pairs:
 def whole_of(text: str) -> int | None:
     """The whole number that a text is, of at most ten digits; None if it is none."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= 10 else None
+
+
+def may(check: Callable[..., object], *arguments: Any) -> bool:
+    """Whether a check of an access passes."""
+    try:
+        check(*arguments)
+    except AccessDeniedError:
+        return False
+    return True
 
 
 # Filters
