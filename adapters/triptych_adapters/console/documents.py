@@ -20,6 +20,7 @@ from triptych.records import Hit
 from triptych.service import Service
 from triptych_adapters.console.site import Made, html, render, see_other
 from triptych_adapters.console.visit import Visit, path_of, where_of
+from triptych_adapters.http.responses import ProblemError, problem_of
 
 _LISTED: Final = 200
 CHUNKS: Final = 2_000
@@ -151,19 +152,33 @@ def diff_lines(text: str) -> list[tuple[str, str]]:
 
 
 def change_document(visit: Visit) -> Made:
-    """Restore a version, make what is stale again, or delete a document that was named in full."""
+    """Restore a version, make what is stale again, or delete a document that was named in full.
+
+    What others stored since the page was made is neither replaced nor deleted.
+    """
+    try:
+        return _change_document(visit)
+    except ConflictError as error:
+        hint = "open the page again: others have changed the document since it was shown"
+        found = problem_of(error)
+        raise ProblemError(found.status, found.code, found.message, hint=hint) from error
+
+
+def _change_document(visit: Visit) -> Made:
     service = visit.service
+    seen = visit.number("seen", 0, most=10**9) or None
     dataset_id, name = (visit.request.path_params[each] for each in ("dataset_id", "name"))
     here = path_of("documents", dataset_id, name)
     match visit.one("do"):
         case "restore":
-            service.restore(dataset_id, name, visit.number("version", 0, least=1, most=10**9))
+            version = visit.number("version", 0, least=1, most=10**9)
+            service.restore(dataset_id, name, version, if_version=seen)
         case "rebuild":
             service.rebuild(dataset_id=dataset_id, doc_name=name)
         case "delete" if visit.one("confirm") != name:
             return see_other(visit.request, f"{here}?unconfirmed=1#delete")
         case "delete":
-            if not service.delete_document(dataset_id, name):
+            if not service.delete_document(dataset_id, name, if_version=seen):
                 raise NotFoundError(f"there is no document {name!r:.100} any more")
             return see_other(visit.request, path_of("datasets", dataset_id))
         case unknown:
