@@ -9,7 +9,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from triptych.errors import AuthenticationError
-from triptych_adapters.console import ask, documents, gaps, golden, keys, reviews, search, upkeep
+from triptych_adapters.console import (
+    ask,
+    documents,
+    gaps,
+    golden,
+    keys,
+    replay,
+    reviews,
+    search,
+    upkeep,
+)
 from triptych_adapters.console.site import (
     REFUSED,
     Made,
@@ -36,6 +46,8 @@ def console_routes(server: Server) -> Iterator[RawRoute]:
         methods=["GET"],
         name="console_ask_stream",
     )
+    yield from site.page("/console/replay", "replay", replay.form)
+    yield from site.form("/console/replay", "replay_post", replay.replayed, long=True)
     yield from site.page("/console/datasets", "datasets", documents.datasets)
     yield from site.page("/console/datasets/{dataset_id}", "listing", documents.listing)
     yield from site.page(one, "document", documents.document, posts=documents.change_document)
