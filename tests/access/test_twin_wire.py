@@ -248,7 +248,11 @@ CONSOLE: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
         "/console/datasets/none",
     ),
     "console_document": _pages(
-        *_DOCUMENTS, *(f"{each}?v=1&old=1&from=2&to=9" for each in _DOCUMENTS)
+        *_DOCUMENTS, *(f"{each}?v=1&old=1&from=2&to=9&page=2" for each in _DOCUMENTS)
+    ),
+    "console_page_image": _pages(
+        *(f"{each.replace('documents', 'pages')}/1" for each in _DOCUMENTS),
+        "/console/pages/kb/ours%2Ftide.md/x?v=1&from=2&to=9",
     ),
     "console_document_post": [
         each

@@ -19,6 +19,7 @@ from triptych.errors import ConflictError, NotFoundError, TriptychError, Validat
 from triptych.records import Hit
 from triptych.service import Service
 from triptych_adapters.console.derivation import LISTED, derived_of, outline_of
+from triptych_adapters.console.file_pages import page_beside
 from triptych_adapters.console.site import Made, html, render, see_other
 from triptych_adapters.console.visit import Visit, path_of, where_of
 
@@ -133,6 +134,7 @@ def document(visit: Visit) -> Made:
             passage,
             {each.start for each in outline[:LISTED]},
         ),
+        "page": page_beside(visit, shown, passage),
         "outline": outline[:LISTED],
         "more_headings": max(len(outline) - LISTED, 0),
         "cut": len(shown.content) - len(content),

@@ -12,6 +12,7 @@ from triptych.errors import AuthenticationError
 from triptych_adapters.console import (
     ask,
     documents,
+    file_pages,
     gaps,
     golden,
     keys,
@@ -51,6 +52,8 @@ def console_routes(server: Server) -> Iterator[RawRoute]:
     yield from site.page("/console/datasets", "datasets", documents.datasets)
     yield from site.page("/console/datasets/{dataset_id}", "listing", documents.listing)
     yield from site.page(one, "document", documents.document, posts=documents.change_document)
+    drawn = "/console/pages/{dataset_id}/{name}/{page}"
+    yield from site.page(drawn, "page_image", file_pages.page_image, long=True)
     yield from site.page("/console/put", "put", documents.new, posts=documents.put)
     yield from site.page("/console/sandbox", "sandbox", documents.sandbox)
     yield from site.page("/console/work", "work", upkeep.work, posts=upkeep.act, long=True)
