@@ -34,7 +34,7 @@ _FATES: Final[dict[Fate, str]] = {
     "limit": "more than the most pieces",
     "threshold": "below the threshold",
     "gone": "replaced while it was read",
-    "skipped": "not considered: no room was left, or other text of its document is there",
+    "skipped": "not considered: no room, or its document is there",
 }
 
 
