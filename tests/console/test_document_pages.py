@@ -223,6 +223,13 @@ def test_a_page_that_is_not_there_is_not_found(desk: Desk, page: str) -> None:
     assert "has no page" in answer.text
 
 
+@pytest.mark.parametrize("page", ["0", "4", "x"])
+def test_a_page_beside_that_is_not_there_is_refused(desk: Desk, page: str) -> None:
+    answer = desk.ask(f"{PDF}?page={page}")
+    assert answer.status_code == 400
+    assert "page must be a whole number from 1 to 3" in answer.text
+
+
 def test_a_document_of_no_pages_has_none(desk: Desk) -> None:
     desk.kb.put_document("docs", "plain.md", "Text.")
     assert "of the file" not in desk.ask("/console/documents/docs/plain.md").text

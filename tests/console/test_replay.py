@@ -108,7 +108,7 @@ def test_a_context_s_receipt_is_replayed_too(ask: Client, kb: Service) -> None:
 )
 def test_what_is_no_receipt_is_named(ask: Client, text: str, said: str) -> None:
     answer = post(ask, "/console/replay", receipt=text)
-    assert answer.status_code == 422
+    assert answer.status_code == 400
     assert said in re.findall(r'role="alert">(.*?)</', answer.text, re.DOTALL)[0]
     assert len(read(answer.text).active) == 1
     assert receipt_of(answer.text) == text

@@ -52,9 +52,10 @@ def page_beside(
         return None
     start, end = passage
     of_passage = [each for each in pages if each.start < end and start < each.end]
-    wanted = visit.number("page", (of_passage or pages)[0].number, least=1, most=10**6)
+    last = pages[-1].number
+    wanted = visit.number("page", (of_passage or pages)[0].number, least=1, most=last)
     spans = [(each.start, each.end) for each in pages if each.number == wanted]
-    page = FilePage(number=wanted, last=pages[-1].number, span=spans[0] if spans else None)
+    page = FilePage(number=wanted, last=last, span=spans[0] if spans else None)
     try:
         if find_spec("pypdfium2") is None:
             raise NotAvailableError("pages are drawn by PDFium: install the extra pdf")

@@ -34,7 +34,7 @@ def replayed(visit: Visit) -> Response:
         receipt = OPERATIONS["replay"].read({"receipt": given})["receipt"]
         replay = visit.service.replay(receipt)
     except ValidationError as error:
-        return html(render("replay", visit, **made | {"failed": str(error)}), 422)
+        return html(render("replay", visit, **made | {"failed": str(error)}), 400)
     found = [visit.service.verify(each.citation) for each in replay.pieces[:_VERIFIED]]
     model = visit.service.llm
     return html(
