@@ -6,6 +6,7 @@ operation without its row here fails.
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
 from collections.abc import Iterator
@@ -17,6 +18,9 @@ pytest.importorskip("starlette")
 
 from support.asgi import Client
 from support.key_pair import FILTERS, OURS, THEIRS, KeyPair, key_pair, without_times
+from triptych.answers.pack import ContextReceipt, ReceiptPiece, ReceiptQuery
+from triptych.records.serialization import to_json
+from triptych.signatures import content_sha256
 from triptych_adapters.wire.operations import OPERATIONS, PIPELINE_OPERATIONS, Effect
 from triptych_adapters.wire.routes import PIPELINE_ROUTES, ROUTES, Route, query_pairs
 
@@ -185,6 +189,33 @@ def _forms(path: str, *forms: dict[str, str]) -> list[tuple[str, str, dict[str, 
     return [*sent, ("POST", path, {"data": forms[0]})]
 
 
+def _receipt(*names: str) -> str:
+    """A receipt of the first lines of these documents, as somebody may write one."""
+    lines = {"ours/tide.md": (2, "# Tide"), "theirs/zebra.md": (1, "# Zebra"), "none.md": (1, "#")}
+    pieces = tuple(
+        ReceiptPiece(
+            number=number,
+            dataset_id="kb",
+            doc_name=name,
+            version=lines[name][0],
+            start=0,
+            end=len(lines[name][1]),
+            sha256=content_sha256(lines[name][1]),
+        )
+        for number, name in enumerate(names, start=1)
+    )
+    receipt = ContextReceipt(
+        query=ReceiptQuery(text="zebra"),
+        budget=300,
+        tokens=9,
+        counter="estimate",
+        format="text",
+        pieces=pieces,
+        sha256="0" * 64,
+    )
+    return json.dumps(to_json(receipt))
+
+
 CONSOLE: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
     "console_static": _pages("/console/static/console.css", "/console/static/none"),
     "console_search": _pages(
@@ -201,6 +232,13 @@ CONSOLE: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
     "console_ask_stream": _pages(
         "/console/ask/stream?q=Where+is+the+zebra?&d=kb", "/console/ask/stream?q="
     ),
+    "console_replay": _pages("/console/replay"),
+    "console_replay_post": _forms(
+        "/console/replay",
+        {"receipt": "none"},
+        *({"receipt": _receipt(name)} for name in ("ours/tide.md", "theirs/zebra.md", "none.md")),
+        {"receipt": _receipt("ours/tide.md", "theirs/zebra.md")},
+    ),
     "console_datasets": _pages("/console/datasets"),
     "console_listing": _pages(
         "/console/datasets/kb",
@@ -210,7 +248,11 @@ CONSOLE: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
         "/console/datasets/none",
     ),
     "console_document": _pages(
-        *_DOCUMENTS, *(f"{each}?v=1&old=1&from=2&to=9" for each in _DOCUMENTS)
+        *_DOCUMENTS, *(f"{each}?v=1&old=1&from=2&to=9&page=2" for each in _DOCUMENTS)
+    ),
+    "console_page_image": _pages(
+        *(f"{each.replace('documents', 'pages')}/1" for each in _DOCUMENTS),
+        "/console/pages/kb/ours%2Ftide.md/x?v=1&from=2&to=9",
     ),
     "console_document_post": [
         each

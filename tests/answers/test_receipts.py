@@ -111,6 +111,15 @@ def test_what_is_gone_is_named(kb: Service) -> None:
     assert "version 1 of 'kettle.md' is not kept" in missing.reason
 
 
+@pytest.mark.parametrize("version", [-(2**70), -1, 0, 2**63, 2**70])
+def test_a_version_that_no_document_can_have_is_not_kept(kb: Service, version: int) -> None:
+    receipt = kb.context("kettle lid", 500, dataset_id="d").receipt
+    pieces = tuple(attrs.evolve(each, version=version) for each in receipt.pieces)
+    made = kb.replay(attrs.evolve(receipt, pieces=pieces))
+    assert len(made.missing) == len(pieces)
+    assert f"version {version} of" in made.missing[0].reason
+
+
 def test_a_version_that_is_not_kept_is_named(tmp_path: Path) -> None:
     with triptych.open(tmp_path / "kb.db", embedder=None, history=1) as kb:
         kb.put_document("d", "kettle.md", KETTLE)

@@ -30,6 +30,7 @@ PAGES = [
     "/",
     "/?q=green+tea&d=docs&lanes=1&numbers=1&why=coffee.md",
     "/console/ask",
+    "/console/replay",
     "/console/datasets",
     "/console/datasets/docs",
     "/console/documents/docs/guide%2Ftea.md?old=1&new=2&from=0&to=20",

@@ -12,6 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from triptych.answers import Answer, AnswerStream
+from triptych.answers.pack import Fate
+from triptych.answers.pieces import render_piece
 from triptych.errors import TriptychError
 from triptych.records.serialization import to_json
 from triptych.service import Service
@@ -24,6 +26,16 @@ from triptych_adapters.http.streams import COMMENT, Parts, StreamedResponse, eve
 
 _CITED: Final = re.compile(r"\[(\d{1,4})\]")
 _BUDGET: Final = 2_000
+_LEFT_OUT: Final = 50
+"""Passages that were found and left out, of which a row is shown; of more, a sentence says so."""
+_FATES: Final[dict[Fate, str]] = {
+    "repeated": "another piece says it",
+    "budget": "no room in the budget",
+    "limit": "more than the most pieces",
+    "threshold": "below the threshold",
+    "gone": "replaced while it was read",
+    "skipped": "not considered: no room, or its document is there",
+}
 
 
 def ask(visit: Visit) -> Made:
@@ -60,11 +72,20 @@ def _options(visit: Visit, asked: Bench) -> dict[str, Any]:
 
 def _shown(service: Service, answer: Answer) -> dict[str, Any]:
     """What the page shows of an answer; its citations are verified."""
+    pack, receipt = answer.pack, answer.receipt
+    left_out = [each for each in receipt.context.considered if each.number is None]
     return {
         "answer": answer,
         "text": linked(answer),
         "verified": {each.number: service.verify(each.citation) for each in answer.citations},
-        "receipt": json.dumps(to_json(answer.receipt), ensure_ascii=False, indent=1),
+        "held": [
+            (piece, pack.count(render_piece(piece, pack.format, pack.mark)))
+            for piece in pack.pieces
+        ],
+        "left_out": left_out[:_LEFT_OUT],
+        "more": max(len(left_out) - _LEFT_OUT, 0),
+        "fates": _FATES,
+        "receipt": json.dumps(to_json(receipt), ensure_ascii=False, indent=1),
         "failed": None,
     }
 

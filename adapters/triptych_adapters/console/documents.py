@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
@@ -18,6 +18,8 @@ from triptych.chunking import (
 from triptych.errors import ConflictError, NotFoundError, TriptychError, ValidationError
 from triptych.records import Hit
 from triptych.service import Service
+from triptych_adapters.console.derivation import LISTED, derived_of, outline_of
+from triptych_adapters.console.file_pages import page_beside
 from triptych_adapters.console.site import Made, html, render, see_other
 from triptych_adapters.console.visit import Visit, path_of, where_of
 from triptych_adapters.http.responses import ProblemError, problem_of
@@ -67,12 +69,13 @@ class Piece:
     """A part of a document's text: of one chunk, of two that overlap, or of none.
 
     ``chunks`` are the indexes of those that it is part of; ``passage`` says that it is of the
-    passage that was asked for.
+    passage that was asked for, ``anchor`` is what a heading at its beginning is linked by.
     """
 
     text: str
     chunks: tuple[int, ...]
     passage: bool = False
+    anchor: str = ""
 
 
 class Span(NamedTuple):
@@ -83,10 +86,13 @@ class Span(NamedTuple):
     end: int
 
 
-def pieces(content: str, chunks: Sequence[Span], passage: tuple[int, int]) -> list[Piece]:
-    """A text cut wherever a chunk, or the passage, begins or ends; joined it is the text."""
+def pieces(
+    content: str, chunks: Sequence[Span], passage: tuple[int, int], headings: Collection[int] = ()
+) -> list[Piece]:
+    """A text cut wherever a chunk, the passage or a heading begins or ends; joined it is the
+    text."""
     start, end = passage
-    edges = {0, len(content), *(min(each, len(content)) for each in passage)}
+    edges = {0, len(content), *(min(each, len(content)) for each in (*passage, *headings))}
     for chunk in chunks:
         edges |= {min(chunk.start, len(content)), min(chunk.end, len(content))}
     found = []
@@ -95,7 +101,8 @@ def pieces(content: str, chunks: Sequence[Span], passage: tuple[int, int]) -> li
     for left, right in pairwise(ordered):
         of = tuple(each.number for each in open_chunks if each.start <= left < each.end)
         text = content[left:right]
-        found.append(Piece(text=text, chunks=of, passage=start <= left < end))
+        anchor = f"at-{left}" if left in headings else ""
+        found.append(Piece(text=text, chunks=of, passage=start <= left < end, anchor=anchor))
     return found
 
 
@@ -112,6 +119,8 @@ def document(visit: Visit) -> Made:
     chunks, more = chunks_of(service, dataset_id, name) if shown is current else ([], False)
     passage = (visit.number("from", 0, most=10**9), visit.number("to", 0, most=10**9))
     content = shown.content[:_DRAWN]
+    outline = outline_of(shown, _DRAWN)
+    layers = {each: service.layer(dataset_id, name, each) for each in ("L0", "L1")}
     return {
         "dataset_id": dataset_id,
         "name": name,
@@ -121,10 +130,18 @@ def document(visit: Visit) -> Made:
         "chunks": chunks,
         "more_chunks": more,
         "pieces": pieces(
-            content, [Span(each.chunk_index, each.start, each.end) for each in chunks], passage
+            content,
+            [Span(each.chunk_index, each.start, each.end) for each in chunks],
+            passage,
+            {each.start for each in outline[:LISTED]},
         ),
+        "page": page_beside(visit, shown, passage),
+        "outline": outline[:LISTED],
+        "more_headings": max(len(outline) - LISTED, 0),
         "cut": len(shown.content) - len(content),
-        "layers": {each: service.layer(dataset_id, name, each) for each in ("L0", "L1")},
+        "layers": layers,
+        "derived": list(derived_of(current, chunks, layers)) if shown is current else [],
+        "moments": {each.version: each.updated_at for each in history},
         "diff": _diff(visit, dataset_id, name),
     }
 

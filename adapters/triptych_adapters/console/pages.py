@@ -9,7 +9,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from triptych.errors import AuthenticationError
-from triptych_adapters.console import ask, documents, gaps, golden, keys, reviews, search, upkeep
+from triptych_adapters.console import (
+    ask,
+    documents,
+    file_pages,
+    gaps,
+    golden,
+    keys,
+    replay,
+    reviews,
+    search,
+    upkeep,
+)
 from triptych_adapters.console.site import (
     REFUSED,
     Made,
@@ -36,9 +47,13 @@ def console_routes(server: Server) -> Iterator[RawRoute]:
         methods=["GET"],
         name="console_ask_stream",
     )
+    yield from site.page("/console/replay", "replay", replay.form)
+    yield from site.form("/console/replay", "replay_post", replay.replayed, long=True)
     yield from site.page("/console/datasets", "datasets", documents.datasets)
     yield from site.page("/console/datasets/{dataset_id}", "listing", documents.listing)
     yield from site.page(one, "document", documents.document, posts=documents.change_document)
+    drawn = "/console/pages/{dataset_id}/{name}/{page}"
+    yield from site.page(drawn, "page_image", file_pages.page_image, long=True)
     yield from site.page("/console/put", "put", documents.new, posts=documents.put)
     yield from site.page("/console/sandbox", "sandbox", documents.sandbox)
     yield from site.page("/console/work", "work", upkeep.work, posts=upkeep.act, long=True)

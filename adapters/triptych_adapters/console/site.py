@@ -141,9 +141,11 @@ class Site:
             post = partial(self._answer, template, posts, long, writes=True)
             yield RawRoute(path, post, methods=["POST"], name=f"{name}_post")
 
-    def form(self, path: str, name: str, take: Callable[[Visit], Response]) -> Iterator[RawRoute]:
+    def form(
+        self, path: str, name: str, take: Callable[[Visit], Response], *, long: bool = False
+    ) -> Iterator[RawRoute]:
         """The route of a form that changes nothing that is stored."""
-        post = partial(self._answer, "", take, False)
+        post = partial(self._answer, "", take, long)
         yield RawRoute(path, post, methods=["POST"], name=f"console_{name}")
 
     async def _answer(

@@ -158,8 +158,12 @@ class PdfParser:
         )
 
 
-def read_pdf(reading: Reading) -> None:
-    """The worker's job."""
+def opened(reading: Reading) -> tuple[Any, bool]:
+    """The document that is read, and whether it is a form.
+
+    Raises:
+        ParseError: it is damaged, encrypted, or has too many pages.
+    """
     pypdfium2 = import_module("pypdfium2")  # it has no types
     name = reading.name
     try:
@@ -174,18 +178,25 @@ def read_pdf(reading: Reading) -> None:
         ) from error
     if len(document) > _MOST_PAGES:
         raise ParseError(f"{name!r} has more than {_MOST_PAGES:,} pages: split it")
+    return document, _begins_form(document)
+
+
+def read_pdf(reading: Reading) -> None:
+    """The worker's job."""
+    pypdfium2 = import_module("pypdfium2")  # it has no types
+    name = reading.name
+    document, with_form = opened(reading)
     title = one_line(document.get_metadata_dict().get("Title", ""))
     pages: list[str] = []
     layouts: list[PageLayout] = []
     tables: list[str] = []
     length, failed, unread = 0, [], 0
-    with_form = _begins_form(document)
     bookmarks = _bookmarks(document)
     goals = {title.casefold(): page for page, marks in bookmarks.items() for _, title in marks}
     end = time.monotonic() + _LAYOUT_SHARE * reading.limits.seconds
     for index in range(len(document)):
         try:
-            page = _page(document, index, with_form=with_form)
+            page = page_of(document, index, with_form=with_form)
             text_page = page.get_textpage()
             text = text_page.get_text_range()
             if time.monotonic() < end:
@@ -270,7 +281,7 @@ def _begins_form(document: Any) -> bool:
     return True
 
 
-def _page(document: Any, index: int, *, with_form: bool) -> Any:
+def page_of(document: Any, index: int, *, with_form: bool) -> Any:
     """A page; of a form, with the values of its fields as text."""
     page = document[index]
     if with_form:

@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
@@ -33,6 +33,7 @@ class Reading:
     data: bytes
     limits: ParseLimits
     builder: ContentBuilder
+    options: Mapping[str, Any] = attrs.field(factory=dict)
     metadata: dict[str, str] = attrs.field(factory=dict)
     notes: list[str] = attrs.field(factory=list)
 
@@ -44,7 +45,7 @@ def main() -> None:
     header = json.loads(sys.stdin.buffer.readline())
     limits = ParseLimits(**header["limits"])
     _limit(limits)
-    answer = _answer(header["job"], header["name"], sys.stdin.buffer.read(), limits)
+    answer = _answer(header, sys.stdin.buffer.read(), limits)
     with os.fdopen(answers, "wb") as out:
         out.write(json.dumps(answer).encode())
         out.flush()
@@ -52,9 +53,10 @@ def main() -> None:
     os._exit(0)
 
 
-def _answer(job: str, name: str, data: bytes, limits: ParseLimits) -> dict[str, Any]:
-    reading = Reading(name, data, limits, ContentBuilder(name, limits.max_characters))
-    module, _, function = job.partition(":")
+def _answer(header: Mapping[str, Any], data: bytes, limits: ParseLimits) -> dict[str, Any]:
+    name, builder = header["name"], ContentBuilder(header["name"], limits.max_characters)
+    reading = Reading(name, data, limits, builder, header["options"])
+    module, _, function = header["job"].partition(":")
     try:
         warnings.simplefilter("ignore")  # libraries warn of what they skip
         work: Callable[[Reading], None] = getattr(importlib.import_module(module), function)
@@ -74,7 +76,6 @@ def _answer(job: str, name: str, data: bytes, limits: ParseLimits) -> dict[str, 
             f"({type(error).__name__}: {str(error)[:200]}): open it in the program that made it, "
             "and save it again"
         }
-    builder = reading.builder
     return {
         "content": builder.content,
         "metadata": reading.metadata,
@@ -117,9 +118,21 @@ _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THR
 def run_isolated(
     job: str, name: str, data: bytes, limits: ParseLimits, *, signature: str, extra: str
 ) -> ParsedFile:
+    """The file that ``job`` makes of ``data``; see `ask_worker`.
+
+    Raises:
+        TriptychError: as `ask_worker`.
+    """
+    return _parsed(ask_worker(job, name, data, limits, extra=extra), signature)
+
+
+def ask_worker(
+    job: str, name: str, data: bytes, limits: ParseLimits, *, extra: str, **options: Any
+) -> dict[str, Any]:
     """What ``job`` ("module:function") makes of ``data``, worked out in a worker process.
 
-    The time is that of ``limits``, or what the deadline around this call leaves.
+    The time is that of ``limits``, or what the deadline around this call leaves. ``options`` are
+    the job's, as plain data for JSON.
 
     Raises:
         ParseError: the file is malformed, encrypted or beyond a limit, or the worker died.
@@ -134,7 +147,7 @@ def run_isolated(
             f"no worker process can be started to read {name!r}: this Python does not know its "
             "own program (sys.executable), as where it is embedded in another"
         )
-    header = {"job": job, "name": name, "limits": attrs.asdict(limits)}
+    header = {"job": job, "name": name, "limits": attrs.asdict(limits), "options": options}
     command = [sys.executable, "-I", "-c", _START, json.dumps([*map(str, sys.path)])]
     try:
         done = subprocess.run(
@@ -164,14 +177,15 @@ def run_isolated(
             f"{name!r} ended its reader (exit code {done.returncode}): it is damaged, or needs "
             f"more than the {limits.memory:,} bytes of memory of ParseLimits"
         ) from None
-    return _parsed(answer, name, signature, extra)
-
-
-def _parsed(answer: Any, name: str, signature: str, extra: str) -> ParsedFile:
     if answer.get("missing"):
         raise lacking(f"{name!r} needs {answer['missing']}, which is not installed", extra)
     if answer.get("error"):
         raise ParseError(answer["error"])
+    found: dict[str, Any] = answer
+    return found
+
+
+def _parsed(answer: Mapping[str, Any], signature: str) -> ParsedFile:
     locators = (
         Locator(start=start, end=end, unit=unit, number=number, within=within)
         for start, end, unit, number, within in answer["locators"]

@@ -17,7 +17,7 @@ from triptych.answers.pieces import Citation, Piece, Verification, check_format,
 from triptych.answers.records import AnswerReceipt, messages_sha256
 from triptych.contracts import LayerRepo, VersionReader
 from triptych.derivation.layers import LayerService
-from triptych.derivation.living_documents import LivingDocuments
+from triptych.derivation.living_documents import LAST_VERSION, LivingDocuments
 from triptych.errors import ValidationError
 from triptych.records import Layer, Message
 from triptych.signatures import content_sha256
@@ -295,7 +295,7 @@ class _Reader:
                 pass  # its versions are gone with it
             elif current.version == version:
                 found = current.content
-            elif self._versions is not None:
+            elif self._versions is not None and 0 < version <= LAST_VERSION:
                 kept = self._versions.get_version(dataset_id, name, version)
                 found = None if kept is None else kept.content
             self._read[key] = found

@@ -178,7 +178,7 @@ def _expired_of(names: Sequence[str], moment: datetime) -> FilterTree:
 _LINES = re.compile(r"[^\n]*\n|[^\n]+")
 _SHOWN = 12
 """Kept versions that an error lists."""
-_MOST = (1 << 63) - 1
+LAST_VERSION = (1 << 63) - 1
 """No version is greater: databases hold integers of 64 bits."""
 
 
@@ -204,7 +204,7 @@ class VersionHistory:
         check_whole(version, "version", least=1)
         if self._living.get_info(dataset_id, name) is None:
             return None
-        found = reader.get_version(dataset_id, name, version) if version <= _MOST else None
+        found = reader.get_version(dataset_id, name, version) if version <= LAST_VERSION else None
         if found is not None:
             return found
         kept = [info.version for info in reader.versions(dataset_id, name)]

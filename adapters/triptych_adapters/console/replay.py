@@ -1,0 +1,56 @@
+"""A receipt made again: what a model was shown, and what has changed since."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from triptych.answers import AnswerReceipt
+from triptych.errors import ValidationError
+from triptych_adapters.console.documents import diff_lines
+from triptych_adapters.console.site import Made, html, render
+from triptych_adapters.console.visit import Visit
+from triptych_adapters.wire.arguments import read_object
+from triptych_adapters.wire.operations import OPERATIONS
+
+_VERIFIED: Final = 100
+"""Pieces that are compared with their documents as they are now; of more, a sentence says so."""
+
+
+def form(visit: Visit) -> Made:
+    """The form that takes a receipt."""
+    return {"receipt": "", "failed": None, "replay": None}
+
+
+def replayed(visit: Visit) -> Response:
+    """What is left of the context of a receipt; what is no receipt is said above the form."""
+    text = dict(visit.form).get("receipt", "").replace("\r\n", "\n")
+    made: dict[str, Any] = {"receipt": text, "failed": None, "replay": None}
+    try:
+        if not text.strip():
+            raise ValidationError("Paste a receipt: the page Ask shows one below each answer")
+        given = read_object("a receipt", text)
+        receipt = OPERATIONS["replay"].read({"receipt": given})["receipt"]
+        replay = visit.service.replay(receipt)
+    except ValidationError as error:
+        return html(render("replay", visit, **made | {"failed": str(error)}), 400)
+    found = [visit.service.verify(each.citation) for each in replay.pieces[:_VERIFIED]]
+    model = visit.service.llm
+    return html(
+        render(
+            "replay",
+            visit,
+            **made
+            | {
+                "replay": replay,
+                "question": receipt.question
+                if isinstance(receipt, AnswerReceipt)
+                else receipt.query.text,
+                "asked": receipt.model if isinstance(receipt, AnswerReceipt) else "",
+                "model": "" if model is None else model.signature,
+                "verified": [(each, diff_lines(each.diff)) for each in found],
+                "more": len(replay.pieces) - len(found),
+            },
+        )
+    )
