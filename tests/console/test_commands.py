@@ -27,7 +27,7 @@ def test_the_console_is_served_unless_it_is_left_out(
     flags: list[str], status: int, tmp_path: Path
 ) -> None:
     with started(tmp_path, *flags) as served:
-        assert httpx.get(f"{served.url}/").status_code == status
+        assert httpx.get(f"{served.url}/", timeout=60).status_code == status
         assert httpx.get(f"{served.url}/v1/datasets").json() == ["docs"]
 
 
@@ -42,5 +42,5 @@ def test_a_browser_is_opened_unless_that_is_not_wanted(
     monkeypatch.setenv("BROWSER", str(browser))
     command = [sys.executable, "-m", "triptych_adapters.cli", "console", "--store", "kb.db"]
     with serving(tmp_path, [*command, "--embedder", "hash", *flags]) as served:
-        assert "Search your documents" in httpx.get(served.url).text
+        assert "Search your documents" in httpx.get(served.url, timeout=60).text
     assert opened.exists() is (not flags)
