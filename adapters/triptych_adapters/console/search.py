@@ -12,9 +12,11 @@ import attrs
 
 from triptych.errors import NotFoundError, TriptychError
 from triptych.records import Explanation, Layer, Mode, Result
+from triptych.search.trace import traced
 from triptych.service import Service
 from triptych_adapters.console.golden import grades_of
 from triptych_adapters.console.site import Made
+from triptych_adapters.console.steps import table_of
 from triptych_adapters.console.visit import Visit, is_filtered_by, where_of, whole_of
 from triptych_adapters.near_names import did_you_mean
 from triptych_adapters.tools import knowledge_tools
@@ -144,6 +146,7 @@ def bench(visit: Visit) -> Made:
         "facets": facets(service, asked.dataset_ids or tuple(known[:5])),
         "result": None,
         "lanes": {},
+        "steps": None,
         "why": None,
         "unexplained": "",
         "failed": None,
@@ -156,7 +159,10 @@ def bench(visit: Visit) -> Made:
         return made
     try:
         made["grades"] = grades_of(visit, asked.dataset_ids or known, asked.text)
-        made["result"] = asked.search(service)
+        with traced() as stages:
+            made["result"] = asked.search(service)
+        if visit.one("steps"):
+            made["steps"] = table_of(stages)
         if visit.one("lanes"):
             made["lanes"] = lanes(service, asked)
     except TriptychError as error:
