@@ -39,7 +39,13 @@ class LastFirst:
 @pytest.fixture
 def kb() -> Iterator[Service]:
     pipelines = [
-        Pipeline(name="turned", lanes=["bm25"], postprocessors=[LastFirst()]),
+        Pipeline(
+            name="turned",
+            description="<b>",
+            datasets=["d"],
+            lanes=["bm25"],
+            postprocessors=[LastFirst()],
+        ),
         Pipeline(name="wide", lanes=["bm25"], postprocessors=[Neighbours()]),
     ]
     with triptych.open("memory://", embedder="hash", pipelines=pipelines) as opened:
@@ -98,4 +104,16 @@ def test_a_search_that_finds_nothing_and_one_of_another_server_say_so(kb: Servic
     with served(kb) as url, triptych.open(url) as remote:
         page = Client(create_app(remote, console=True))("GET", "/?d=d&steps=1&q=tea").text
     assert "Another server ran this search" in page
+    assert page.count("described where the server runs") == 3
     assert "3.md" in page
+
+
+def test_each_pipeline_says_what_it_is_made_of(kb: Service) -> None:
+    page = Client(create_app(kb, console=True))("GET", "/").text
+    assert "A search has no option for a ranker or a reranker" in page
+    rows = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in page.split("<tr>")[2:5]]
+    none, turned, wide = ([unescape(each) for each in row] for row in rows)
+    assert none == ["none", "all", "–", "bm25, vector", "ZScoreRanker", "KeywordBoost"]
+    assert turned[0] == 'turned<br><small dir="auto"><b></small>'
+    assert turned[1:] == ["d", "–", "bm25", "ZScoreRanker", "KeywordBoost, LastFirst"]
+    assert wide[5] == "KeywordBoost, Neighbours"

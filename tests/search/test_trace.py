@@ -76,3 +76,14 @@ def test_only_the_last_search_of_the_block_is_there_and_none_after_it(kb: Servic
     kb.search("filler", dataset_id="d", mode="bm25")
     assert [each.name for each in stages] == ["fusion", "read", "shown"]
     assert len(stages[-1].ranking) == 1
+
+
+def test_what_is_traced_is_searched_and_not_taken_from_a_cache() -> None:
+    with triptych.open("memory://", embedder="hash", semantic_cache=True) as kb:
+        kb.put_document("d", "tea.md", "A cup of tea.")
+        for _ in range(2):
+            with traced() as stages:
+                kb.search("tea", dataset_id="d")
+            assert [names(each) for each in stages] == [["tea.md"]] * 3
+        assert kb.search("tea", dataset_id="d").hits
+        assert kb.cache_stats().hits == 0

@@ -1,16 +1,42 @@
-"""What each stage of a search did to its passages, as a table."""
+"""What a search is made of, and what each stage of it did to its passages, as a table."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from triptych.errors import NotAvailableError
 from triptych.records import Candidate, Hit
 from triptych.search.trace import Stage
+from triptych.service import Service
 
 _ROWS: Final = 50
 
 Place = tuple[str, str, int]
+
+
+class Way(NamedTuple):
+    """A pipeline, or "" for none: its purpose, datasets and parts, unknown of another server's."""
+
+    name: str
+    description: str
+    dataset_ids: Sequence[str]
+    parts: Mapping[str, str]
+
+
+def ways(service: Service) -> list[Way]:
+    """How a caller may search: without a pipeline, and with each."""
+    found = []
+    for name in ("", *sorted(service.pipelines)):
+        view = service.pipeline(name) if name else service
+        try:
+            parts = dict(view.searches.configuration) if view.searches else {}
+        except NotAvailableError:
+            parts = {}
+        known = service.pipelines.get(name)
+        about, datasets = (known.description, known.datasets) if known else ("", ())
+        found.append(Way(name, about, datasets, parts))
+    return found
 
 
 class Row(NamedTuple):

@@ -40,7 +40,8 @@ class Stage:
 def traced() -> Iterator[list[Stage]]:
     """Collect the stages of the last search that this thread makes in the block.
 
-    There are none of a search that ranks nothing, and of one that a server makes.
+    There are none of a search that ranks nothing, and of one that a server makes. No answer is
+    taken from a cache.
     """
     stages: list[Stage] = []
     token = _stages.set(stages)
@@ -48,6 +49,11 @@ def traced() -> Iterator[list[Stage]]:
         yield stages
     finally:
         _stages.reset(token)
+
+
+def is_traced() -> bool:
+    """Whether this thread is within `traced`."""
+    return _stages.get() is not None
 
 
 def note(kind: Kind, name: str, ranking: Sequence[Candidate | Hit], leaves_out: str = "") -> None:
