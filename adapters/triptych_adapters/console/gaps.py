@@ -11,6 +11,7 @@ from triptych.errors import NotAvailableError, NotFoundError
 from triptych.records import DocumentInfo
 from triptych.search.question_log import LoggedQuestion
 from triptych.service import Service
+from triptych.text import Analyzer, get_analyzer
 from triptych_adapters.console.site import Made
 from triptych_adapters.console.visit import Visit
 
@@ -18,14 +19,56 @@ _LISTED: Final = 200
 _OLD: Final = 20
 
 
+class Gap(NamedTuple):
+    """What nothing answered: questions with the same words, the most frequent wording first."""
+
+    questions: Sequence[LoggedQuestion]
+
+    @property
+    def times(self) -> int:
+        """How often it was asked, in any wording."""
+        return sum(each.times for each in self.questions)
+
+    @property
+    def answerability(self) -> str:
+        """The best verdict: "weak", if any is."""
+        return max(each.answerability for each in self.questions)
+
+    @property
+    def first_at(self) -> datetime:
+        """When it was asked first, as far as the log knows."""
+        return min(each.first_at or each.asked_at for each in self.questions)
+
+    @property
+    def asked_at(self) -> datetime:
+        """When it was asked last."""
+        return max(each.asked_at for each in self.questions)
+
+
 def gaps(visit: Visit) -> Made:
     """Questions that nothing answered, most often asked first."""
     try:
         asked = visit.service.question_log.questions()
     except NotAvailableError as error:
-        return {"questions": [], "old": [], "why": str(error)}
-    ranked = sorted(asked, key=lambda each: (-each.times, each.answerability == "weak"))
-    return {"questions": ranked[:_LISTED], "old": old(visit.service, asked), "why": ""}
+        return {"gaps": [], "old": [], "why": str(error)}
+    ranked = sorted(
+        grouped(visit.service, asked), key=lambda each: (-each.times, each.answerability == "weak")
+    )
+    return {"gaps": ranked[:_LISTED], "old": old(visit.service, asked), "why": ""}
+
+
+def grouped(service: Service, asked: Sequence[LoggedQuestion]) -> list[Gap]:
+    """Questions to the same datasets with the same terms, in the analyzer of the first dataset."""
+    analyzers: dict[str, Analyzer] = {}
+    groups: dict[object, list[LoggedQuestion]] = {}
+    for each in asked:
+        place = each.dataset_ids[0] if each.dataset_ids else ""
+        if place not in analyzers:
+            config = service.chunks.config(place) if place else None
+            analyzers[place] = get_analyzer("english" if config is None else config.language)
+        terms = frozenset(analyzers[place].analyze_query(each.text))
+        groups.setdefault((each.dataset_ids, terms or each.text), []).append(each)
+    return [Gap(sorted(several, key=lambda one: -one.times)) for several in groups.values()]
 
 
 class Old(NamedTuple):

@@ -44,6 +44,7 @@ class LoggedQuestion:
         found: the names of the first documents among them.
         asked_at: when it was asked last.
         times: how often it was asked.
+        first_at: when it was asked first; None in logs of earlier versions.
     """
 
     text: str
@@ -53,6 +54,7 @@ class LoggedQuestion:
     found: tuple[str, ...]
     asked_at: datetime
     times: int = 1
+    first_at: datetime | None = None
 
 
 @contextmanager
@@ -90,14 +92,16 @@ class QuestionLog:
             answerability=answerability,
             hits=len(hits),
             found=tuple(dict.fromkeys(hit.doc_name for hit in hits))[:_SHOWN],
-            asked_at=datetime.now(UTC),
+            asked_at=(now := datetime.now(UTC)),
+            first_at=now,
         )
 
         def added(kept: list[LoggedQuestion]) -> list[LoggedQuestion]:
             same = [each for each in kept if _key(each) == _key(asked)]
             others = [each for each in kept if _key(each) != _key(asked)]
             times = 1 + sum(each.times for each in same)
-            return [*others, attrs.evolve(asked, times=times)][-MOST_QUESTIONS:]
+            first = min((each.first_at or each.asked_at for each in same), default=now)
+            return [*others, attrs.evolve(asked, times=times, first_at=first)][-MOST_QUESTIONS:]
 
         try:
             self._change(added)
