@@ -1,4 +1,4 @@
-"""The page of questions that nothing answered, and of old documents behind weak answers."""
+"""The page of questions that nothing answered, and of old documents that answers use."""
 
 from __future__ import annotations
 
@@ -95,13 +95,21 @@ def test_no_wording_becomes_part_of_the_page(kb: Service) -> None:
     assert "2 wordings" in page
 
 
-def test_damage_is_days_times_questions_and_is_explained(kb: Service) -> None:
-    kb.put_document("docs", "tea.md", "Tea.")
-    hits = kb.search("tea", dataset_id="docs").hits
+def test_damage_is_days_times_uses_and_is_explained(kb: Service) -> None:
+    for name in ("tea.md", "pot.md", "gone.md", "unused.md"):
+        kb.put_document("docs", name, "Tea.")
+    log = kb.question_log
+    hits = [hit for hit in kb.search("tea", dataset_id="docs") if hit.doc_name == "tea.md"]
     for text in ("old tea", "older tea"):
-        assert kb.question_log.note(text, ["docs"], "weak", hits) is None
-    info = kb.list_documents("docs")[0]
-    assert Old("docs", info, 7, 3).damage == 21
-    assert rows(kb)[-1] == [["tea.md"], ["0"], ["2"], ["0"]]
+        assert log.note(text, ["docs"], "weak", hits) is None
+    for _ in range(3):
+        assert log.note_cited([("docs", "pot.md"), ("docs", "gone.md"), ("none", "a")]) is None
+    kb.delete_document("docs", "gone.md")
+    (info, *_) = kb.list_documents("docs")
+    assert Old("docs", info, 7, 3, 2).damage == 35
+    assert rows(kb)[-2:] == [
+        [["pot.md"], ["0"], ["3"], ["0"], ["0"]],
+        [["tea.md"], ["0"], ["0"], ["2"], ["0"]],
+    ]
     page = Client(create_app(kb, console=True))("GET", "/console/gaps").text
-    assert "Damage is the days since a document changed, times" in page
+    assert "Damage is the days since a document changed, times its uses" in page

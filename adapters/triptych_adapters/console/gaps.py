@@ -1,4 +1,4 @@
-"""What is missing or old: questions that nothing answered, and documents behind weak answers."""
+"""What is missing or old: questions that nothing answered, and old documents that answers use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from triptych.errors import NotAvailableError, NotFoundError
 from triptych.records import DocumentInfo
-from triptych.search.question_log import LoggedQuestion
+from triptych.search.question_log import CitedDocument, LoggedQuestion
 from triptych.service import Service
 from triptych.text import Analyzer, get_analyzer
 from triptych_adapters.console.site import Made
@@ -48,13 +48,14 @@ class Gap(NamedTuple):
 def gaps(visit: Visit) -> Made:
     """Questions that nothing answered, most often asked first."""
     try:
-        asked = visit.service.question_log.questions()
+        log = visit.service.question_log
+        asked, cited = log.questions(), log.cited()
     except NotAvailableError as error:
         return {"gaps": [], "old": [], "why": str(error)}
     ranked = sorted(
         grouped(visit.service, asked), key=lambda each: (-each.times, each.answerability == "weak")
     )
-    return {"gaps": ranked[:_LISTED], "old": old(visit.service, asked), "why": ""}
+    return {"gaps": ranked[:_LISTED], "old": old(visit.service, asked, cited), "why": ""}
 
 
 def grouped(service: Service, asked: Sequence[LoggedQuestion]) -> list[Gap]:
@@ -72,34 +73,41 @@ def grouped(service: Service, asked: Sequence[LoggedQuestion]) -> list[Gap]:
 
 
 class Old(NamedTuple):
-    """A document that weak answers stand on, since how many days it is unchanged, and how often."""
+    """A document, since how many days it is unchanged, and its uses: the answers that cite it, and
+    the questions without a good answer that it was found for."""
 
     dataset_id: str
     info: DocumentInfo
     days: int
-    times: int
+    cited: int
+    found: int
 
     @property
     def damage(self) -> int:
-        """Days times questions: what is old and asked for comes first."""
-        return self.days * self.times
+        """Days times uses: what is old and used comes first."""
+        return self.days * (self.cited + self.found)
 
 
-def old(service: Service, asked: Sequence[LoggedQuestion]) -> list[Old]:
-    """The documents that were found for weak questions, the most harmful first."""
-    times: Counter[tuple[str, str]] = Counter()
+def old(
+    service: Service, asked: Sequence[LoggedQuestion], cited: Sequence[CitedDocument]
+) -> list[Old]:
+    """The documents that answers and weak questions use, the most harmful first."""
+    cites = {(each.dataset_id, each.name): each.times for each in cited}
+    finds: Counter[tuple[str, str]] = Counter()
     for each in asked:
         for dataset_id in each.dataset_ids:
             for name in each.found:
-                times[dataset_id, name] += each.times
+                finds[dataset_id, name] += each.times
+    used = cites.keys() | finds.keys()
     found = []
-    for dataset_id in {dataset_id for dataset_id, _ in times}:
-        names = [name for each, name in times if each == dataset_id]
+    for dataset_id in {dataset_id for dataset_id, _ in used}:
+        names = [name for each, name in used if each == dataset_id]
         try:
             infos = service.list_documents(dataset_id, where={"$name": {"$in": names}})
         except NotFoundError:
             continue
         for info in infos:
             days = (datetime.now(UTC) - info.updated_at).days
-            found.append(Old(dataset_id, info, days, times[dataset_id, info.name]))
-    return sorted(found, key=lambda each: -each.damage)[:_OLD]
+            place = dataset_id, info.name
+            found.append(Old(dataset_id, info, days, cites.get(place, 0), finds[place]))
+    return sorted(found, key=lambda each: (-each.damage, each.dataset_id, each.info.name))[:_OLD]
