@@ -29,7 +29,7 @@ from triptych_adapters.http import create_app
 PAGES = (
     "/",
     "/?q={word}+{other}&d=docs",
-    "/?q={word}+{other}&d=docs&lanes=1&numbers=1&why=docs/00007.md",
+    "/?q={word}+{other}&d=docs&lanes=1&steps=1&numbers=1&why=docs/00007.md",
     "/console/datasets",
     "/console/datasets/docs",
     "/console/datasets/docs?sort=-$updated_at",

@@ -68,6 +68,7 @@ PAGE_OF = {
     "restore": "../how-to/history.md",
     "admin keys": "../how-to/keys.md",
     "admin review": "../how-to/review.md",
+    "admin proposals": "../how-to/review.md",
     "mcp": "../how-to/mcp.md",
     "admin fetch": "../how-to/context.md",
     "layers": "../how-to/layers.md",

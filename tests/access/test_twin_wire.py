@@ -220,7 +220,7 @@ CONSOLE: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
     "console_static": _pages("/console/static/console.css", "/console/static/none"),
     "console_search": _pages(
         "/",
-        "/?q=zebra+anchor&lanes=1&numbers=1",
+        "/?q=zebra+anchor&lanes=1&steps=1&numbers=1",
         "/?q=zebra+anchor&d=kb&mode=bm25&f.team=theirs",
         "/?q=zebra&d=zoo",
         "/?q=anchor&d=kb&why=ours/tide.md",

@@ -52,6 +52,13 @@ def test_for_people_a_hit_is_a_line_and_its_text(shell: Shell) -> None:
     assert ran.text == ("guide.md:7  Guide > Limits  [default]  #1\n    Ten requests per second.\n")
 
 
+def test_a_quote_that_is_not_closed_is_warned_of(shell: Shell) -> None:
+    ran = shell("search", '"ten requests', "--json")
+    assert "warning: the quote at '\"ten' has no partner" in ran.err
+    assert ran.json["hits"][0]["doc_name"] == "guide.md"
+    assert "partner" not in shell("search", '"ten requests', "--no-syntax").err
+
+
 def test_no_hits_is_an_answer(shell: Shell) -> None:
     ran = shell("search", "zebra", "--mode", "bm25")
     assert (ran.code, ran.out) == (0, b"")

@@ -28,7 +28,7 @@ CHROMIUM = next(filter(None, map(shutil.which, _NAMES)), "")
 TOOLS = Path(__file__).parents[2] / "build" / "console" / "node_modules"
 PAGES = [
     "/",
-    "/?q=green+tea&d=docs&lanes=1&numbers=1&why=coffee.md",
+    "/?q=green+tea&d=docs&lanes=1&steps=1&numbers=1&why=coffee.md",
     "/console/ask",
     "/console/replay",
     "/console/datasets",
@@ -66,8 +66,12 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def kb(tmp_path: Path) -> Iterator[Service]:
-    with triptych.open(tmp_path / "kb.db", embedder="hash") as opened:
+    with triptych.open(tmp_path / "kb.db", embedder="hash", question_log=True) as opened:
+        opened.create_dataset("docs")
         docs = opened.dataset("docs")
+        for question in ("what is a zeppelin", "a zeppelin, what is it", "זה " + "x" * 200):
+            docs.search(question, mode="bm25")
+        opened.question_log.note_cited([("docs", "guide/tea.md"), ("docs", "עברית.md")])
         for minutes in ("two", "three"):
             text = f"# Tea\n\nGreen tea steeps for {minutes} minutes."
             docs.put("guide/tea.md", text, {"kind": "guide"})
@@ -249,6 +253,7 @@ def test_axe_finds_nothing(browser: Any, url: str, scheme: str) -> None:
     found = {}
     for path in PAGES:
         page.goto(path)
+        page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
         page.evaluate(source)
         result = page.evaluate("axe.run()")
         found[path] = [

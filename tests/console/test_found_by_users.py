@@ -236,7 +236,7 @@ def test_a_kept_setting_is_json(kb: Service, ask: Client) -> None:
     assert json.loads(text)["queries"][0]["question"] == "kettle"
 
 
-def test_old_documents_behind_weak_answers_may_have_any_name(tmp_path: Path) -> None:
+def test_old_documents_that_answers_use_may_have_any_name(tmp_path: Path) -> None:
     with triptych.open(tmp_path / "kb.db", embedder="hash", question_log=True) as kb:
         for name in ("<a>.md", "$and"):
             kb.put_document("docs", name, "A kettle boils water for tea.")
@@ -244,7 +244,7 @@ def test_old_documents_behind_weak_answers_may_have_any_name(tmp_path: Path) -> 
         hits = kb.search("kettle", dataset_id="docs").hits
         assert log.note("a kettle of what", ["docs"], "weak", hits) is None
         text = unescape(Client(create_app(kb, console=True))("GET", "/console/gaps").text)
-        assert "Old documents behind weak answers" in text
+        assert "Old documents that answers use" in text
         assert "<bdi><a>.md</bdi>" in text
         assert "<bdi>$and</bdi>" in text
 

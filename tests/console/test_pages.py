@@ -87,6 +87,11 @@ def test_a_search_marks_words_and_links_to_the_passage(ask: Client) -> None:
     assert "kb.search(&#39;green tea&#39;, dataset_id=&#39;docs&#39;, top_k=10)" in text
 
 
+def test_a_quote_that_is_not_closed_is_warned_of(ask: Client) -> None:
+    assert "has no partner" in ask("GET", "/?q=%22green+tea&syntax=1").text
+    assert "has no partner" not in ask("GET", "/?q=%22green+tea").text
+
+
 def test_it_says_why_a_document_is_not_found(ask: Client) -> None:
     text = ask("GET", "/?q=green+tea&d=docs&mode=bm25&why=coffee.md").text
     assert "is not among the hits" in text

@@ -88,6 +88,7 @@ RUN: dict[str, list[str]] = {
     "admin keys add": ["team"],
     "admin keys list": [],
     "admin review": ["kept"],
+    "admin proposals list": [],
     "admin keys revoke": ["ID"],
     "layers build --dry-run": ["--list"],
     "layers build": [],
@@ -119,6 +120,9 @@ ELSEWHERE = {
     "admin spaces swap": "a second embedder",
     "admin spaces drop": "a second embedder",
     "admin fetch": "a network",
+    "admin proposals show": "an agent's write",
+    "admin proposals approve": "an agent's write",
+    "admin proposals refuse": "an agent's write",
 }
 WITHOUT = ("mcp", "export")
 """Commands that print no object of their own."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import attrs
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
@@ -44,7 +45,7 @@ def parsed(text: str) -> ParsedQuery:
 def test_a_text_is_read(
     text: str, words: str, conditions: dict[str, tuple[str, ...]], where: dict[str, object]
 ) -> None:
-    assert parsed(text) == ParsedQuery(
+    assert attrs.evolve(parsed(text), warnings=()) == ParsedQuery(
         text=words,
         conditions=TextConditions(**conditions),
         where=where,  # type: ignore[arg-type]  # as short as the cases are written
@@ -158,6 +159,31 @@ def test_a_short_prefix_says_that_it_stands_for_too_many_words(
             "tid* stands for 3 words: the 2 most frequent are looked for; a longer prefix stands "
             "for fewer",
         )
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ('"unclosed', '"unclosed'),
+        ('tea "green leaves', '"green'),
+        ('tea -"green leaves', '-"green'),
+        ('kind:"green leaves', 'kind:"green'),
+        ('"green tea" leaves"', 'leaves"'),
+        ("“unclosed", '"unclosed'),
+        ('a 15.6" screen', ""),
+        ('צה"ל', ""),
+        ('"" tea', ""),
+        ('"green tea"', ""),
+    ],
+)
+def test_a_quote_without_its_partner_is_named_in_a_warning(text: str, named: str) -> None:
+    with triptych.open("memory://", embedder="none") as kb:
+        kb.put_document("d", "a.md", 'Green tea leaves unclosed on a 15.6" screen. צה"ל')
+        result = kb.search(text, dataset_id="d", syntax=True)
+        said = [each for each in result.warnings if "has no partner" in each]
+        assert [f"the quote at {named!r} " in each for each in said] == [True] * bool(named)
+        assert result.hits
+        assert kb.search(text, dataset_id="d").warnings == ()
 
 
 @given(st.text(" \t\na1.,é\x1c\u3000()/'_", max_size=20))

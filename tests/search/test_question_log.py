@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,26 @@ def test_questions_without_hits_are_kept_once_with_their_number(kb: Service) -> 
     assert (older.text, older.times, older.answerability) == ("Zebra crossing", 2, "nothing")
     assert (older.hits, older.found) == (0, ())
     assert [each.text for each in kb.question_log.questions("notes")] == ["zebra"]
+
+
+def test_the_first_moment_is_kept_and_logs_without_it_are_read(kb: Service) -> None:
+    kb.search("zebra", dataset_id="manual")
+    (first,) = kb.question_log.questions()
+    assert first.first_at == first.asked_at
+    kb.search("zebra", dataset_id="manual")
+    (again,) = kb.question_log.questions()
+    assert again.first_at == first.asked_at < again.asked_at
+    settings = kb.capabilities.settings
+    assert settings is not None
+    (kept,) = json.loads(settings.get_setting("questions") or "")
+    del kept["first_at"]
+    text = settings.get_setting("questions")
+    assert settings.set_setting("questions", json.dumps([kept]), expected=text)
+    (old,) = kb.question_log.questions()
+    assert old.first_at is None
+    kb.search("zebra", dataset_id="manual")
+    (third,) = kb.question_log.questions()
+    assert (third.first_at, third.times) == (old.asked_at, 3)
 
 
 def test_it_is_bounded_and_long_questions_are_cut(kb: Service) -> None:

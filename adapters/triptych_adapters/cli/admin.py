@@ -101,7 +101,7 @@ def add(
     from triptych_adapters.keys import KeyStore
 
     until = expiry_of(expires, ttl)
-    with session.service(create=True, settings=_local(session, "keys", embedder="none")) as service:
+    with session.service(create=True, settings=local(session, "keys", embedder="none")) as service:
         there = service.list_datasets()
         for each in datasets or ():
             if each not in there:
@@ -127,14 +127,14 @@ def list_keys(session: Session) -> None:
     """List the ids and permissions of the keys, but not the keys themselves."""
     from triptych_adapters.keys import KeyStore
 
-    with session.service(settings=_local(session, "keys", embedder="none")) as service:
+    with session.service(settings=local(session, "keys", embedder="none")) as service:
         found = KeyStore.of(service).list()
     session.output.show(
         {"keys": [_fields(each) for each in found]},
         table=(
             ("id", "name", "state", "allows", "expires"),
             (
-                (each.id, each.name, each.state(), _allows(each), _moment(each.expires_at))
+                (each.id, each.name, each.state(), _allows(each), moment_text(each.expires_at))
                 for each in found
             ),
         )
@@ -154,7 +154,7 @@ def revoke(
     """Revoke keys at once, in every process that serves the store."""
     from triptych_adapters.keys import KeyStore
 
-    with session.service(settings=_local(session, "keys", embedder="none")) as service:
+    with session.service(settings=local(session, "keys", embedder="none")) as service:
         revoked = [KeyStore.of(service).revoke(each) for each in ids]
     session.output.show(
         {"revoked": [_fields(each) for each in revoked]},
@@ -170,11 +170,12 @@ def review(
 ) -> None:
     """Let what agents' keys write in a dataset wait until a person approves it.
 
-    It waits on the page Reviews of the console, and no search finds it before.
+    No search finds it before. `triptych admin proposals` and the page Reviews of the console show
+    what waits.
     """
     from triptych.access.proposals import Proposals
 
-    settings = _local(session, "review", embedder="none")
+    settings = local(session, "review", embedder="none")
     with session.service(create=True, settings=settings) as service:
         proposals = Proposals.of(service)
         proposals.set_reviewed(dataset, not off)
@@ -186,7 +187,7 @@ def review(
     )
 
 
-def _local(session: Session, group: str, **others: Any) -> Settings:
+def local(session: Session, group: str, **others: Any) -> Settings:
     """The settings in force, but for ``others``, for a group of commands on the store itself."""
     from triptych_factory.backends import check_local
 
@@ -195,7 +196,7 @@ def _local(session: Session, group: str, **others: Any) -> Settings:
     return attrs.evolve(settings.without_llm(), **others)
 
 
-def _moment(moment: datetime | None) -> str:
+def moment_text(moment: datetime | None) -> str:
     return "never" if moment is None else moment.isoformat(timespec="seconds")
 
 
@@ -224,7 +225,7 @@ def _fields(key: AccessKey) -> dict[str, Any]:
         "where": None if key.where is None else dict(key.where),
         "requests_per_minute": key.requests_per_minute,
         **{
-            name: moment and _moment(moment)
+            name: moment and moment_text(moment)
             for name in ("created_at", "expires_at", "revoked_at")
             for moment in [getattr(key, name)]
         },
@@ -241,7 +242,7 @@ def list_spaces(session: Session, dataset: AnyDataset = None) -> None:
     """List the embedders whose vectors each dataset has, and which one is in use."""
     from triptych.spaces import list_spaces as spaces_of
 
-    with session.service(settings=_local(session, "spaces", **_NO_MODELS)) as service:
+    with session.service(settings=local(session, "spaces", **_NO_MODELS)) as service:
         found = spaces_of(service, dataset)
     rows = (
         (
@@ -270,7 +271,7 @@ def fill(session: Session, dataset: AnyDataset = None) -> Exit:
 
     output = session.output
     with (
-        session.service(settings=_local(session, "spaces"), dataset=dataset or "") as service,
+        session.service(settings=local(session, "spaces"), dataset=dataset or "") as service,
         output.progress("embedding") as progress,
     ):
         service.health().require()
@@ -319,7 +320,7 @@ def swap(
 
     output = session.output
     with (
-        session.service(settings=_local(session, "spaces"), dataset=dataset) as service,
+        session.service(settings=local(session, "spaces"), dataset=dataset) as service,
         output.progress("embedding") as progress,
     ):
         swapped = swap_back if back else swap_space
@@ -352,7 +353,7 @@ def drop(
     """Delete the vectors of an embedder that is not in use."""
     from triptych.spaces import drop_space
 
-    with session.service(settings=_local(session, "spaces", **_NO_MODELS)) as service:
+    with session.service(settings=local(session, "spaces", **_NO_MODELS)) as service:
         dropped = drop_space(service, dataset, signature)
     session.output.show(
         {"dataset_id": dataset, "embed_sig": signature, "dropped": dropped},

@@ -45,12 +45,16 @@ GROUPS = {
         "questions@evaluate_answers log@evaluate_answers",
     ),
     "admin": (
-        "Manage keys and embedders, create datasets, download data.",
-        "keys review@admin spaces create@admin fetch@admin",
+        "Manage keys, reviews and embedders, create datasets, download data.",
+        "keys review@admin proposals spaces create@admin fetch@admin",
     ),
     "admin keys": (
         "Manage the keys of clients of a served knowledge base.",
         "add@admin list@admin.list_keys revoke@admin",
+    ),
+    "admin proposals": (
+        "List and decide on what agents propose in reviewed datasets.",
+        "list@proposals.list_proposals show@proposals approve@proposals refuse@proposals",
     ),
     "admin spaces": (
         "Change the embedder of a dataset while it is in use.",
@@ -70,7 +74,8 @@ _MEANT = {
     "count": "`triptych list --count`",
     **{each: f"`triptych list --{each}`" for each in ("datasets", "folders", "pipelines")},
     **{
-        each: f"`triptych admin {each}`" for each in ("create", "fetch", "keys", "review", "spaces")
+        each: f"`triptych admin {each}`"
+        for each in ("create", "fetch", "keys", "proposals", "review", "spaces")
     },
     "version": "`triptych --version`, of documents `triptych history`",
 }

@@ -233,7 +233,9 @@ def log(
         Path | None,
         option("--golden FILE", "Write the questions here as golden questions to fill in."),
     ] = None,
-    clear: Annotated[bool, option("--clear", "Delete the questions.")] = False,
+    clear: Annotated[
+        bool, option("--clear", "Delete the questions, and the counts of citations.")
+    ] = False,
 ) -> None:
     """List questions that were not answered, newest first.
 

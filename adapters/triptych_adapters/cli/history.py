@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -73,10 +74,15 @@ def diff(
     else:
         output.show(
             {"dataset_id": dataset, "name": name, "old": old, "new": new, "diff": found},
-            lines=(_styled(line) for line in found.removesuffix("\n").split("\n") if found),
+            lines=diff_lines(found),
         )
     if not found:
         output.note("no difference")
+
+
+def diff_lines(difference: str) -> Iterator[Text]:
+    """The lines of a difference, in its colours."""
+    return (_styled(line) for line in difference.removesuffix("\n").split("\n") if difference)
 
 
 def _styled(line: str) -> Text:

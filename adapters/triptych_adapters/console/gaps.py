@@ -1,4 +1,4 @@
-"""What is missing or old: questions that nothing answered, and documents behind weak answers."""
+"""What is missing or old: questions that nothing answered, and old documents that answers use."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Final, NamedTuple
 
 from triptych.errors import NotAvailableError, NotFoundError
 from triptych.records import DocumentInfo
-from triptych.search.question_log import LoggedQuestion
+from triptych.search.question_log import CitedDocument, LoggedQuestion
 from triptych.service import Service
+from triptych.text import Analyzer, get_analyzer
 from triptych_adapters.console.site import Made
 from triptych_adapters.console.visit import Visit
 
@@ -18,45 +19,95 @@ _LISTED: Final = 200
 _OLD: Final = 20
 
 
+class Gap(NamedTuple):
+    """What nothing answered: questions with the same words, the most frequent wording first."""
+
+    questions: Sequence[LoggedQuestion]
+
+    @property
+    def times(self) -> int:
+        """How often it was asked, in any wording."""
+        return sum(each.times for each in self.questions)
+
+    @property
+    def answerability(self) -> str:
+        """The best verdict: "weak", if any is."""
+        return max(each.answerability for each in self.questions)
+
+    @property
+    def first_at(self) -> datetime:
+        """When it was asked first, as far as the log knows."""
+        return min(each.first_at or each.asked_at for each in self.questions)
+
+    @property
+    def asked_at(self) -> datetime:
+        """When it was asked last."""
+        return max(each.asked_at for each in self.questions)
+
+
 def gaps(visit: Visit) -> Made:
     """Questions that nothing answered, most often asked first."""
     try:
-        asked = visit.service.question_log.questions()
+        log = visit.service.question_log
+        asked, cited = log.questions(), log.cited()
     except NotAvailableError as error:
-        return {"questions": [], "old": [], "why": str(error)}
-    ranked = sorted(asked, key=lambda each: (-each.times, each.answerability == "weak"))
-    return {"questions": ranked[:_LISTED], "old": old(visit.service, asked), "why": ""}
+        return {"gaps": [], "old": [], "why": str(error)}
+    ranked = sorted(
+        grouped(visit.service, asked), key=lambda each: (-each.times, each.answerability == "weak")
+    )
+    return {"gaps": ranked[:_LISTED], "old": old(visit.service, asked, cited), "why": ""}
+
+
+def grouped(service: Service, asked: Sequence[LoggedQuestion]) -> list[Gap]:
+    """Questions to the same datasets with the same terms, in the analyzer of the first dataset."""
+    analyzers: dict[str, Analyzer] = {}
+    groups: dict[object, list[LoggedQuestion]] = {}
+    for each in asked:
+        place = each.dataset_ids[0] if each.dataset_ids else ""
+        if place not in analyzers:
+            config = service.chunks.config(place) if place else None
+            analyzers[place] = get_analyzer("english" if config is None else config.language)
+        terms = frozenset(analyzers[place].analyze_query(each.text))
+        groups.setdefault((each.dataset_ids, terms or each.text), []).append(each)
+    return [Gap(sorted(several, key=lambda one: -one.times)) for several in groups.values()]
 
 
 class Old(NamedTuple):
-    """A document that weak answers stand on, since how many days it is unchanged, and how often."""
+    """A document, since how many days it is unchanged, and its uses: the answers that cite it, and
+    the questions without a good answer that it was found for."""
 
     dataset_id: str
     info: DocumentInfo
     days: int
-    times: int
+    cited: int
+    found: int
 
     @property
     def damage(self) -> int:
-        """Days times questions: what is old and asked for comes first."""
-        return self.days * self.times
+        """Days times uses: what is old and used comes first."""
+        return self.days * (self.cited + self.found)
 
 
-def old(service: Service, asked: Sequence[LoggedQuestion]) -> list[Old]:
-    """The documents that were found for weak questions, the most harmful first."""
-    times: Counter[tuple[str, str]] = Counter()
+def old(
+    service: Service, asked: Sequence[LoggedQuestion], cited: Sequence[CitedDocument]
+) -> list[Old]:
+    """The documents that answers and weak questions use, the most harmful first."""
+    cites = {(each.dataset_id, each.name): each.times for each in cited}
+    finds: Counter[tuple[str, str]] = Counter()
     for each in asked:
         for dataset_id in each.dataset_ids:
             for name in each.found:
-                times[dataset_id, name] += each.times
+                finds[dataset_id, name] += each.times
+    used = cites.keys() | finds.keys()
     found = []
-    for dataset_id in {dataset_id for dataset_id, _ in times}:
-        names = [name for each, name in times if each == dataset_id]
+    for dataset_id in {dataset_id for dataset_id, _ in used}:
+        names = [name for each, name in used if each == dataset_id]
         try:
             infos = service.list_documents(dataset_id, where={"$name": {"$in": names}})
         except NotFoundError:
             continue
         for info in infos:
             days = (datetime.now(UTC) - info.updated_at).days
-            found.append(Old(dataset_id, info, days, times[dataset_id, info.name]))
-    return sorted(found, key=lambda each: -each.damage)[:_OLD]
+            place = dataset_id, info.name
+            found.append(Old(dataset_id, info, days, cites.get(place, 0), finds[place]))
+    return sorted(found, key=lambda each: (-each.damage, each.dataset_id, each.info.name))[:_OLD]

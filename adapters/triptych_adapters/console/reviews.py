@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any, Final
 from urllib.parse import quote
 
-import attrs
-
-from triptych.access.proposals import Proposal, Proposals, check_reviewer, unrestricted
-from triptych.contracts.rules import plan_put
-from triptych.derivation.living_documents import unified_diff
-from triptych.errors import NotAvailableError, NotFoundError, TriptychError
+from triptych.access.proposals import (
+    Proposal,
+    Proposals,
+    changes_of,
+    check_reviewer,
+    unrestricted,
+)
+from triptych.errors import NotAvailableError, TriptychError
 from triptych.records import Hit
 from triptych.search.question_log import unlogged
 from triptych.service import Service
@@ -56,24 +58,15 @@ def reviews(visit: Visit) -> Made:
 
 def _shown(service: Service, proposal: Proposal, most: int | None) -> dict[str, Any]:
     """A proposal with its difference from what is stored now, and what other documents say."""
-    new = proposal.document
-    try:
-        stored = service.get_document(proposal.dataset_id, proposal.name)
-    except NotFoundError:
-        stored = None
-    after = None if new is None else plan_put(proposal.dataset_id, new, stored, 0)
-    some = after or stored
-    lines: list[tuple[str, str]] = []
-    if some is not None:
-        none = attrs.evolve(some, content="", metadata={}, version=0)
-        lines = diff_lines(unified_diff(stored or none, after or none))
-    kind = "removed" if new is None else "added"
+    version, changes = changes_of(service, proposal)
+    lines = diff_lines(changes)
+    kind = "removed" if proposal.document is None else "added"
     changed = [line[1:] for each, line in lines if each == kind and line[1:3] not in ("++", "--")]
     return {
         "proposal": proposal,
         "lines": lines[:most],
         "cut": len(lines) - len(lines[:most]),
-        "version": 0 if stored is None else stored.version,
+        "version": version,
         "elsewhere": _elsewhere(service, proposal, " ".join(changed)[:_QUERY]),
     }
 

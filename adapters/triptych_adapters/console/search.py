@@ -12,9 +12,11 @@ import attrs
 
 from triptych.errors import NotFoundError, TriptychError
 from triptych.records import Explanation, Layer, Mode, Result
+from triptych.search.trace import traced
 from triptych.service import Service
 from triptych_adapters.console.golden import grades_of
 from triptych_adapters.console.site import Made
+from triptych_adapters.console.steps import table_of, ways
 from triptych_adapters.console.visit import Visit, is_filtered_by, where_of, whole_of
 from triptych_adapters.near_names import did_you_mean
 from triptych_adapters.tools import knowledge_tools
@@ -140,10 +142,11 @@ def bench(visit: Visit) -> Made:
         "asked": asked,
         "modes": [str(Mode.HYBRID), *service.lanes],
         "layers": [str(layer) for layer in reversed(Layer)],
-        "pipelines": sorted(service.pipelines),
+        "ways": ways(service),
         "facets": facets(service, asked.dataset_ids or tuple(known[:5])),
         "result": None,
         "lanes": {},
+        "steps": None,
         "why": None,
         "unexplained": "",
         "failed": None,
@@ -156,7 +159,12 @@ def bench(visit: Visit) -> Made:
         return made
     try:
         made["grades"] = grades_of(visit, asked.dataset_ids or known, asked.text)
-        made["result"] = asked.search(service)
+        if visit.one("steps"):
+            with traced() as stages:
+                made["result"] = asked.search(service)
+            made["steps"] = table_of(stages)
+        else:
+            made["result"] = asked.search(service)
         if visit.one("lanes"):
             made["lanes"] = lanes(service, asked)
     except TriptychError as error:

@@ -17,6 +17,7 @@ from triptych.access.view import Access
 from triptych.contracts import SettingsStore
 from triptych.contracts.rules import plan_put
 from triptych.derivation.erasure import PROPOSALS, proposal_settings
+from triptych.derivation.living_documents import unified_diff
 from triptych.errors import (
     AccessDeniedError,
     ConflictError,
@@ -25,6 +26,7 @@ from triptych.errors import (
     NotFoundError,
     PendingReviewError,
     TriptychError,
+    ValidationError,
 )
 from triptych.records import NewDocument, check_identifier
 from triptych.records.serialization import from_dict, to_dict
@@ -125,6 +127,22 @@ class Proposals:
         # "a" and "a/b" may both be datasets.
         of = [each for each in found if dataset_id in (None, each.dataset_id)]
         return sorted(of, key=lambda each: (each.made_at, each.id))
+
+    def find(self, proposal_id: str, dataset_id: str | None = None) -> Proposal:
+        """The proposal of an id, in a dataset or in any.
+
+        Raises:
+            NotFoundError: there is none.
+            ValidationError: several datasets have one: the same write was sent to each.
+        """
+        found = [each for each in self.list(dataset_id) if each.id == proposal_id]
+        if not found:
+            where = "" if dataset_id is None else f" in {dataset_id!r}"
+            raise NotFoundError(f"there is no proposal {proposal_id!r:.60}{where}")
+        if len(found) > 1:
+            several = ", ".join(repr(each.dataset_id) for each in found)
+            raise ValidationError(f"{several} have a proposal {proposal_id!r}: name the dataset")
+        return found[0]
 
     def decided(self, dataset_id: str) -> Sequence[Proposal]:
         """Those that were approved or refused, the last decision first."""
@@ -237,6 +255,25 @@ def check_reviewer(service: Service, dataset_id: str) -> None:
             raise AccessDeniedError(
                 "whoever decides on proposals may write, sees the whole dataset, and is no agent"
             )
+
+
+def changes_of(service: Service, proposal: Proposal) -> tuple[int, str]:
+    """The version of a proposal's document now, 0 for none, and what would change, as ``diff -u``.
+
+    There is no difference where the document is as proposed, and of a decided proposal.
+    """
+    try:
+        stored = service.get_document(proposal.dataset_id, proposal.name)
+    except NotFoundError:
+        stored = None
+    version = 0 if stored is None else stored.version
+    new = proposal.document
+    after = None if new is None else plan_put(proposal.dataset_id, new, stored, 0)
+    some = after or stored
+    if some is None or proposal.state != "pending":
+        return version, ""
+    none = attrs.evolve(some, content="", metadata={}, version=0)
+    return version, unified_diff(stored or none, after or none)
 
 
 def _carry_out(service: Service, proposal: Proposal) -> None:

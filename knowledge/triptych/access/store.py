@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import cast
 
@@ -43,7 +43,7 @@ from triptych.records import (
     StoredUnit,
 )
 from triptych.search.dataset_settings import dataset_of
-from triptych.search.question_log import LoggedQuestion, QuestionLog
+from triptych.search.question_log import CitedDocument, LoggedQuestion, QuestionLog
 from triptych.text.tokenizers import CorpusStats
 
 
@@ -98,12 +98,20 @@ class AccessQuestionLog(QuestionLog):
         failed = self._log.note(text, dataset_ids, answerability, hits)
         return "the question was not logged" if failed else None
 
+    def note_cited(self, documents: Iterable[tuple[str, str]]) -> str | None:
+        """See `QuestionLog.note_cited`, and `note` of a failure."""
+        return "the citations were not counted" if self._log.note_cited(documents) else None
+
     def questions(self, dataset_id: str | None = None) -> list[LoggedQuestion]:
         """Raise: what others asked is not shown.
 
         Raises:
             NotAvailableError: always.
         """
+        raise NotAvailableError("the log of questions is not available to restricted callers")
+
+    def cited(self) -> list[CitedDocument]:
+        """Raise, as `questions`."""
         raise NotAvailableError("the log of questions is not available to restricted callers")
 
     def erase(self, dataset_id: str | None = None, name: str | None = None) -> int:

@@ -23,6 +23,7 @@ from triptych.contracts.models import check_llm, how_to_set
 from triptych.errors import NotAvailableError, ProviderError, UnusableAnswerError, ValidationError
 from triptych.records import Answerability, Layer, Message, ModelUsage, Prices, Query, check_whole
 from triptych.search.model_rewriters import make_standalone
+from triptych.search.question_log import QuestionLog
 from triptych.telemetry import Operation
 from triptych.text.tokens import TokenCounter
 
@@ -101,8 +102,10 @@ class AskRequest:
 class Answerer:
     """What `Service.ask` and `Service.ask_stream` do."""
 
-    def __init__(self, contexts: ContextBuilder) -> None:
+    def __init__(self, contexts: ContextBuilder, log: QuestionLog | None = None) -> None:
+        """``log`` counts the documents that answers cite."""
         self._contexts = contexts
+        self._log = log
 
     def ask(self, request: AskRequest) -> Answer:
         """Search, and answer in one piece."""
@@ -136,7 +139,7 @@ class Answerer:
             warnings.append(pack.strength_reason)
         if verdict == "weak":
             warnings.append("the hits hardly answer the question")
-        return _Asked(request, meter, standalone, pack, found.usage, reason, warnings)
+        return _Asked(request, meter, standalone, pack, found.usage, reason, warnings, self._log)
 
 
 def _standalone(request: AskRequest, meter: MeteredLLM, warnings: list[str]) -> str:
@@ -182,6 +185,7 @@ class _Asked:
     search_usage: tuple[ModelUsage, ...]
     reason: Abstention
     warnings: list[str]
+    log: QuestionLog | None
 
     def _written(self, *, streamed: bool) -> Generator[str, None, Answer]:
         """The pieces of the answer; returns the whole."""
@@ -244,6 +248,12 @@ class _Asked:
         marks = () if reading is None else tuple(reading.marks)
         cited = dict.fromkeys(number for mark in marks for number in mark.numbers)
         removed = () if reading is None else tuple(reading.removed)
+        if self.log is not None:
+            places = [by_number[number].citation for number in cited]
+            failed = self.log.note_cited(
+                (each.dataset_id, each.doc_name) for each in places if each.doc_name
+            )
+            self.warnings += [failed] if failed else []
         return Answer(
             question=request.query.text,
             standalone=self.standalone,

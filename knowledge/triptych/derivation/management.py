@@ -131,7 +131,8 @@ class DocumentManager:
         after: str | DocumentInfo,
         limit: int | None,
     ) -> Sequence[DocumentInfo]:
-        """A page in the order of ``sort``. Other orders than by name read all that match.
+        """A page in the order of ``sort``. Other orders than by name read all that match, but for
+        the order of updates without a filter where the repository has ``list_by_update``.
 
         Raises:
             ConflictError: ``after`` is the name of a document that is gone, by whose value the page
@@ -152,6 +153,12 @@ class DocumentManager:
                     f"the document {after!r}, after which the page starts, was deleted: start "
                     "again, or pass the last document of the previous page instead of its name"
                 )
+        by_update = getattr(self._documents, "list_by_update", None)
+        if by_update and order.field == UPDATED_AT and tree is None and limit is not None:
+            page: Sequence[DocumentInfo] = by_update(
+                dataset_id, prefix=prefix, descending=order.descending, after=last, limit=limit
+            )
+            return page
         found = order.sorted(self._documents.list(dataset_id, prefix=prefix, where=tree))
         if last is not None:
             found = [info for info in found if order.is_after(info, last)]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from math import inf
 
 import attrs
 
-from triptych.contracts import HitReader, Postprocessor, Store
+from triptych.contracts import Postprocessor, Store
 from triptych.derivation.deriver import Deriver
 from triptych.derivation.living_documents import LivingDocuments
 from triptych.errors import NotFoundError, ValidationError
@@ -45,19 +46,20 @@ from triptych.search.hydration import subject_of
 from triptych.search.listing import TextVerifier
 from triptych.search.query import has_words
 from triptych.search.request import Found, SearchRequest
+from triptych.search.trace import Stage, traced
 from triptych.text import get_analyzer, label_of
 
 _LOOKED = 1_000  # how far down each lane is searched for the document
 _NOT_ALONE = ("stale", "no_vectors", "min_score")  # what does not keep a document out by itself
 
-Find = Callable[[SearchRequest, Sequence[Postprocessor]], Found]
+Find = Callable[[SearchRequest], Found]
 
 
 @attrs.frozen(kw_only=True, eq=False)
 class Explainer:
     """Searches once more, and looks for one document at every stage.
 
-    ``steps`` are the pipeline's, and ``find`` runs it with others in their place.
+    ``steps`` are the pipeline's, and ``find`` runs it.
     """
 
     _store: Store
@@ -79,8 +81,8 @@ class Explainer:
             raise ValidationError("the query has no words, so that there is no ranking: add words")
         info = self._info(query.dataset_ids, doc_name)
         sig = self._store.chunks.get_doc_sig(info.dataset_id, doc_name)
-        watched = [_Watched(step, info) for step in self._steps]
-        found = self._find(request, watched)
+        with traced() as stages:
+            found = self._find(request)
         shown = found.hits[: query.top_k]
         rank = _place(shown, info)
         lanes, best = self._lanes(request, found, info)
@@ -115,11 +117,7 @@ class Explainer:
         if all(each.kind in _NOT_ALONE for each in obstacles):
             # What comes later judges only what has come so far.
             obstacles += _ranked(query, explanation)
-            obstacles += [
-                Obstacle(kind="step", message=f"the step {each.name} leaves it out")
-                for each in watched
-                if each.drops
-            ]
+            obstacles += _dropped(stages, info, query.top_k)
         if at is not None and all(each.kind in _NOT_ALONE for each in obstacles):
             message = (
                 f"its best passage is number {at} of the ranking, and {query.top_k} hits are shown:"
@@ -289,29 +287,6 @@ class Explainer:
             yield Obstacle(kind="condition", message=message)
 
 
-class _Watched:
-    """A step that notes whether it leaves a document out."""
-
-    def __init__(self, step: Postprocessor, info: DocumentInfo) -> None:
-        self._step = step
-        self._info = info
-        self.name = type(step).__name__
-        self.drops = False
-
-    def depth(self, query: ResolvedQuery) -> int:
-        """The step's."""
-        return self._step.depth(query)
-
-    def __call__(
-        self, query: ResolvedQuery, hits: Sequence[Hit], reader: HitReader
-    ) -> Sequence[Hit]:
-        """What the step gives."""
-        kept = self._step(query, hits, reader)
-        before, after = _place(hits, self._info), _place(kept[: query.top_k], self._info)
-        self.drops = after is None and before is not None and before <= query.top_k
-        return kept
-
-
 def _is(each: Candidate | Hit, info: DocumentInfo) -> bool:
     return each.doc_name == info.name and each.dataset_id == info.dataset_id
 
@@ -319,6 +294,14 @@ def _is(each: Candidate | Hit, info: DocumentInfo) -> bool:
 def _place(several: Sequence[Candidate | Hit], info: DocumentInfo) -> int | None:
     """The place of the document's first passage, from 1."""
     return next((at for at, each in enumerate(several, start=1) if _is(each, info)), None)
+
+
+def _dropped(stages: Sequence[Stage], info: DocumentInfo, top_k: int) -> Iterator[Obstacle]:
+    """The steps that leave out the document where it would have been shown."""
+    for earlier, stage in pairwise(stages):
+        before, after = _place(earlier.ranking, info), _place(stage.ranking[:top_k], info)
+        if stage.kind == "step" and after is None and before is not None and before <= top_k:
+            yield Obstacle(kind="step", message=f"the step {stage.name} leaves it out")
 
 
 def _filtered(

@@ -21,11 +21,9 @@ from triptych.records import (
     DocumentInfo,
     EmbedKind,
     Explanation,
-    Hit,
     Layer,
     Mode,
     Query,
-    ResolvedQuery,
     Result,
     Rewriting,
     Vector,
@@ -34,13 +32,14 @@ from triptych.records import (
 from triptych.search.answerability import ResultJudge, missing_hits
 from triptych.search.engine import SearchEngine
 from triptych.search.hydration import Hydrator, StoreHitReader
-from triptych.search.postprocessing import KeywordBoost, at_most
+from triptych.search.postprocessing import KeywordBoost, run_steps
 from triptych.search.query import Moment, has_words, validate
 from triptych.search.query_vectors import SearchProbe, embed_queries
 from triptych.search.reach import SPARE, Reach
 from triptych.search.request import Found, RequestResolver, SearchRequest, Tuned
 from triptych.search.retrievers import SPARSE
 from triptych.search.strength import strength_of
+from triptych.search.trace import note, note_retrieval
 from triptych.search.tuned import not_tuned
 
 if TYPE_CHECKING:
@@ -185,7 +184,7 @@ class SearchPipeline:
                 derivation=self._derivation,
                 engine=self._engine,
                 steps=self._postprocessors,
-                find=lambda request, steps: attrs.evolve(self, postprocessors=steps)._find(request),
+                find=self._find,
             )
             return explainer.explain(request, doc_name)
 
@@ -465,9 +464,11 @@ class SearchPipeline:
             further = reach.further(query, len(above), hydrated, exhausted=ranking.exhausted)
             if further is None:
                 reader = StoreHitReader(self._store, hydrated.versions, query.filter.tree)
+                note_retrieval(query, ranking, above, hydrated.hits)
                 with telemetry.stage("postprocess"):
-                    kept = self._postprocessed(query, steps, hydrated.hits, reader)
+                    kept = run_steps(query, steps, hydrated.hits, reader)
                     shown = self._hydrator.with_windows(kept, reader, query.top_k)
+                note("shown", "shown", shown, f"beyond the first {query.top_k}")
                 if reach.spare > 1 or not reader.missed:
                     break
                 # A document has changed since its hits were read: once more, of its new state.
@@ -482,16 +483,3 @@ class SearchPipeline:
             lists=ranking.lists,
             below=ranking.below(query.threshold) if request.target == "chunk" else (),
         )
-
-    def _postprocessed(
-        self,
-        query: ResolvedQuery,
-        steps: Sequence[Postprocessor],
-        hits: Sequence[Hit],
-        reader: StoreHitReader,
-    ) -> Sequence[Hit]:
-        for step in steps:
-            deadlines.check("the search")
-            with nullcontext() if isinstance(step, KeywordBoost) else SEARCHES.given_up():
-                hits = step(query, hits, reader)
-        return at_most(hits, query.per_document)

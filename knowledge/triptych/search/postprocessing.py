@@ -10,14 +10,18 @@ import itertools
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 
 import attrs
 
-from triptych.contracts import HitReader
+from triptych import deadlines
+from triptych._internal.turns import SEARCHES
+from triptych.contracts import HitReader, Postprocessor
 from triptych.errors import ValidationError
 from triptych.records import DerivedChunk, Hit, ResolvedQuery, check_whole
 from triptych.records.values import whole
 from triptych.search.query import MAX_TOP_K, over_fetch
+from triptych.search.trace import note
 from triptych.text import CJKTokenizer
 from triptych.text.words import normalize, tokens
 
@@ -137,6 +141,24 @@ def _folded(text: str) -> str:
 def _is_unspaced(word: str) -> bool:
     found = tokens(word)
     return bool(found and found[0][0])
+
+
+def run_steps(
+    query: ResolvedQuery, steps: Iterable[Postprocessor], hits: Sequence[Hit], reader: HitReader
+) -> Sequence[Hit]:
+    """Return what the steps, one after the other, and ``query.per_document`` make of the hits."""
+    for step in steps:
+        deadlines.check("the search")
+        boost = isinstance(step, KeywordBoost)
+        with nullcontext() if boost else SEARCHES.given_up():
+            hits = step(query, hits, reader)
+        if not boost or query.keyword_boost:
+            note("step", type(step).__name__, hits, f"left out by {type(step).__name__}")
+    if query.per_document is not None:
+        hits = at_most(hits, query.per_document)
+        why = f"its document has {query.per_document} better hits"
+        note("per_document", "per document", hits, why)
+    return hits
 
 
 @attrs.frozen

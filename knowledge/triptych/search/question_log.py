@@ -3,15 +3,18 @@
 `ServiceOptions.question_log` turns it on. What people ask may be private: the log is kept in the
 store and nowhere else, holds `MOST_QUESTIONS` at most, and goes with its dataset; `Service.purge`
 erases it from the store's files too.
+
+Beside it stands how often answers cite each document: names and numbers, without the questions.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from typing import Final, TypeVar
 
 import attrs
 
@@ -21,10 +24,14 @@ from triptych.errors import NotAvailableError, StoreError, ValidationError
 from triptych.records import Answerability, Hit
 from triptych.records.serialization import from_dict, to_dict
 
+T = TypeVar("T")
+
 MOST_QUESTIONS = 200
 """How many questions are kept: of more, those that were asked last."""
 
-_SETTING = "questions"
+MOST_CITED = 500
+"""How many documents' citations are counted: of more, those that were cited last."""
+
 _LONGEST = 1_000  # code points of a question
 _SHOWN = 3  # names of documents that were found
 _TRIES = 5
@@ -44,6 +51,7 @@ class LoggedQuestion:
         found: the names of the first documents among them.
         asked_at: when it was asked last.
         times: how often it was asked.
+        first_at: when it was asked first; None in logs of earlier versions.
     """
 
     text: str
@@ -53,6 +61,19 @@ class LoggedQuestion:
     found: tuple[str, ...]
     asked_at: datetime
     times: int = 1
+    first_at: datetime | None = None
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class CitedDocument:
+    """A document, and how many answers cite it."""
+
+    dataset_id: str
+    name: str
+    times: int
+
+
+_SETTINGS: Final[Mapping[type, str]] = {LoggedQuestion: "questions", CitedDocument: "cited"}
 
 
 @contextmanager
@@ -90,20 +111,52 @@ class QuestionLog:
             answerability=answerability,
             hits=len(hits),
             found=tuple(dict.fromkeys(hit.doc_name for hit in hits))[:_SHOWN],
-            asked_at=datetime.now(UTC),
+            asked_at=(now := datetime.now(UTC)),
+            first_at=now,
         )
 
         def added(kept: list[LoggedQuestion]) -> list[LoggedQuestion]:
             same = [each for each in kept if _key(each) == _key(asked)]
             others = [each for each in kept if _key(each) != _key(asked)]
             times = 1 + sum(each.times for each in same)
-            return [*others, attrs.evolve(asked, times=times)][-MOST_QUESTIONS:]
+            first = min((each.first_at or each.asked_at for each in same), default=now)
+            return [*others, attrs.evolve(asked, times=times, first_at=first)][-MOST_QUESTIONS:]
 
         try:
-            self._change(added)
+            self._change(LoggedQuestion, added)
         except Exception as error:  # noqa: BLE001 - a log that fails must not fail a search
             return FailureWarning("the question was not logged", error)
         return None
+
+    def note_cited(self, documents: Iterable[tuple[str, str]]) -> str | None:
+        """Count that an answer cites documents, by dataset and name; why that could not be done,
+        None where it was. Never raises."""
+        cited = dict.fromkeys(documents)
+        if _paused.get() or not cited:
+            return None
+
+        def added(kept: list[CitedDocument]) -> list[CitedDocument]:
+            times = {(each.dataset_id, each.name): each.times for each in kept}
+            for each in cited:
+                times[each] = times.pop(each, 0) + 1  # the last
+            return [
+                CitedDocument(dataset_id=dataset_id, name=name, times=count)
+                for (dataset_id, name), count in times.items()
+            ][-MOST_CITED:]
+
+        try:
+            self._change(CitedDocument, added)
+        except Exception as error:  # noqa: BLE001 - a count that fails must not fail an answer
+            return FailureWarning("the citations were not counted", error)
+        return None
+
+    def cited(self) -> list[CitedDocument]:
+        """The documents that answers cite, those that were cited last first.
+
+        Raises:
+            NotAvailableError, ValidationError: as `questions`.
+        """
+        return _parsed(CitedDocument, self._store().get_setting(_SETTINGS[CitedDocument]))[::-1]
 
     def questions(self, dataset_id: str | None = None) -> list[LoggedQuestion]:
         """The questions that were asked of a dataset, or of any, the newest first.
@@ -112,7 +165,7 @@ class QuestionLog:
             NotAvailableError: the store keeps no settings.
             ValidationError: what is kept is not a log.
         """
-        kept = _parsed(self._store().get_setting(_SETTING))
+        kept = _parsed(LoggedQuestion, self._store().get_setting(_SETTINGS[LoggedQuestion]))
         return [
             each for each in reversed(kept) if dataset_id is None or dataset_id in each.dataset_ids
         ]
@@ -124,9 +177,10 @@ class QuestionLog:
         return 0
 
     def erase(self, dataset_id: str | None = None, name: str | None = None) -> int:
-        """Forget the questions of a dataset, or all; with ``name``, only that it was found.
+        """Forget the questions and citations of a dataset, or all; with ``name``, only that it was
+        found or cited.
 
-        How many named it.
+        How many questions named it.
         """
         if self._settings is None:
             return 0
@@ -146,7 +200,15 @@ class QuestionLog:
                 for each in kept
             ]
 
-        self._change(left, damaged_is_empty=True)
+        def still(kept: list[CitedDocument]) -> list[CitedDocument]:
+            return [
+                each
+                for each in kept
+                if dataset_id not in (None, each.dataset_id) or name not in (None, each.name)
+            ]
+
+        self._change(LoggedQuestion, left, damaged_is_empty=True)
+        self._change(CitedDocument, still, damaged_is_empty=True)
         return named
 
     def _store(self) -> SettingsStore:
@@ -158,15 +220,17 @@ class QuestionLog:
 
     def _change(
         self,
-        changed: Callable[[list[LoggedQuestion]], list[LoggedQuestion]],
+        kind: type[T],
+        changed: Callable[[list[T]], list[T]],
         *,
         damaged_is_empty: bool = False,
     ) -> None:
+        key = _SETTINGS[kind]
         settings = self._store()
         for _ in range(_TRIES):
-            before = settings.get_setting(_SETTING)
+            before = settings.get_setting(key)
             try:
-                kept = _parsed(before)
+                kept = _parsed(kind, before)
             except ValidationError:
                 if not damaged_is_empty:
                     raise
@@ -174,7 +238,7 @@ class QuestionLog:
             after = changed(kept)
             text = json.dumps([to_dict(each) for each in after], ensure_ascii=False)
             wanted = text if after else None
-            if wanted == before or settings.set_setting(_SETTING, wanted, expected=before):
+            if wanted == before or settings.set_setting(key, wanted, expected=before):
                 return
         raise StoreError("others wrote the log at the same time: try again")
 
@@ -183,8 +247,8 @@ def _key(question: LoggedQuestion) -> tuple[str, tuple[str, ...]]:
     return " ".join(question.text.casefold().split()), question.dataset_ids
 
 
-def _parsed(text: str | None) -> list[LoggedQuestion]:
+def _parsed(kind: type[T], text: str | None) -> list[T]:
     try:
-        return [from_dict(LoggedQuestion, each) for each in json.loads(text or "[]")]
+        return [from_dict(kind, each) for each in json.loads(text or "[]")]
     except (ValueError, TypeError, ValidationError) as error:
         raise ValidationError(f"the log of questions cannot be read: {error}") from error

@@ -130,8 +130,10 @@ class RequestResolver:
             query = attrs.evolve(query, layer=Layer.DETAIL)
         conditions: TextConditions | None = None
         fields: dict[str, tuple[str, ...]] = {}
+        misread: tuple[str, ...] = ()
         if query.syntax is True:
             parsed = parse_query(query)
+            misread = parsed.warnings
             conditions, fields = parsed.conditions or None, dict(parsed.where)
             where = merge_where(query.where, fields) if fields else query.where
             query = attrs.evolve(query, text=parsed.text, where=where)
@@ -236,7 +238,7 @@ class RequestResolver:
             target=target,
             query=resolved,
             variants=(resolved,),
-            warnings=warnings,
+            warnings=misread + warnings,
             languages={name: c.language for name, c in configs.items() if c is not None},
             spaces=spaces,
             conditions=conditions,

@@ -43,6 +43,7 @@ from triptych.search.cache_options import SemanticCache, describe, request_diges
 from triptych.search.pipeline import SearchPipeline
 from triptych.search.query import has_words
 from triptych.search.request import RequestResolver, SearchRequest
+from triptych.search.trace import is_traced
 from triptych.vectors.embedding import embed_each
 
 _EMBEDDED = (Mode.HYBRID, Mode.VECTOR)
@@ -189,7 +190,7 @@ class CachedSearches:
         known: Mapping[tuple[EmbedKind, str], Vector] | None = None,
     ) -> tuple[_Asked | None, Result | None, str]:
         """What is asked (None: nothing that is cached), its answer, and a warning."""
-        if query.as_of is not None:
+        if query.as_of is not None or is_traced():
             return None, None, ""
         request = request or self._resolver.resolve(query, documents=documents)
         with self._lock:

@@ -38,6 +38,11 @@ _NUMBER: Final = late(r"-?[0-9]{1,30}+(?:\.[0-9]{1,30}+)?")
 _EXACT: Final = 1 << 53
 _STEM: Final = late(r"\w{2,}+")
 _SIGNS: Final = frozenset('"-*:')  # without any, a query is words
+_LONELY: Final = late(r'(?<!\w)"|(?<!\d)"(?!\w)')
+_LONELY_IS: Final = (
+    "the quote at {!r:.60} has no partner, so that it makes no phrase: its words were searched as "
+    "plain words"
+)
 _QUOTES: Final = str.maketrans("“”„«»", '"' * 5)
 
 # One item after another, each up to white space. Every part is possessive or ends where the next
@@ -117,18 +122,21 @@ class ParsedQuery:
         text: the words to rank by: plain words, those of the phrases, and the prefixes.
         conditions: what a found text must and must not hold.
         where: the fields, as `Query.where` takes them.
+        warnings: what was probably meant otherwise.
     """
 
     text: str
     conditions: TextConditions = attrs.field(factory=TextConditions)
     where: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
+    warnings: tuple[str, ...] = ()
 
 
 def parse_query(query: Query) -> ParsedQuery:
     """Read the text of ``query`` as a query of the language.
 
     A field given twice allows either value. A quote without its partner, a minus before a digit
-    or alone, and an address such as ``http://…`` are plain words.
+    or alone, and an address such as ``http://…`` are plain words; the quote has a warning, unless
+    it stands for inches or inside a word.
 
     Raises:
         ValidationError: the text is invalid or too long, has no words to look for, or more than
@@ -144,6 +152,7 @@ def parse_query(query: Query) -> ParsedQuery:
     excluded: list[str] = []
     excluded_prefixes: list[str] = []
     where: dict[str, list[str]] = {}
+    lonely = ""
     for item in _ITEM.finditer(text):
         if phrase := item["phrase"]:
             if not _is_words(phrase):
@@ -166,6 +175,8 @@ def parse_query(query: Query) -> ParsedQuery:
             words.append(prefix)
         else:
             words.append(item[0])
+            if item[0].count('"') % 2 and _LONELY.search(item[0]):
+                lonely = lonely or item[0]
     _check_count(len(phrases) + len(prefixes) + len(excluded) + len(excluded_prefixes))
     if text.strip() and not words:
         raise ValidationError(
@@ -180,6 +191,7 @@ def parse_query(query: Query) -> ParsedQuery:
             excluded_prefixes=tuple(excluded_prefixes),
         ),
         where={key: tuple(values) for key, values in where.items()},
+        warnings=(_LONELY_IS.format(lonely),) if lonely else (),
     )
 
 

@@ -216,7 +216,8 @@ class Documents(ServiceBase):
             where: only documents that match, as in `Query`.
             sort: "$name", "$version", "$updated_at", "$expires_at" or a metadata key; a leading "-"
                 reverses the order. Ties are sorted by name; documents without the key come last.
-                Any order but "$name" reads all documents that match.
+                Any order but "$name" reads all documents that match. SQLite and PostgreSQL sort
+                a page by "$updated_at" themselves if there is no ``where``.
 
         Raises:
             NotFoundError: the dataset does not exist.

@@ -71,8 +71,8 @@ class OpenOptions(TypedDict, total=False):
         lock_timeout: seconds to wait for another process that is writing. Default 30.
         read_only: refuse every write. Default False.
         history: how many old versions of each document are kept; 0 keeps none. Default 10.
-        question_log: keep questions without an answer in the store, for ``triptych eval log``. They
-            may be private. Default False.
+        question_log: keep questions without an answer in the store, for ``triptych eval log``, and
+            how many answers cite each document. They may be private. Default False.
         background_index: index bulk writes in a second process if there are several cores. Default
             True.
     """
@@ -147,7 +147,7 @@ class ServiceOptions:
         scratch: makes an empty store in memory, such as `MemoryStore`, for searches of the past
             (`Query.as_of`); None disables these. `triptych.open` sets it.
         question_log: whether questions without an answer are kept in the store, for ``triptych eval
-            log``: see `triptych.search.question_log`.
+            log``, and how many answers cite each document: see `triptych.search.question_log`.
         locate: called once for each search that has hits; returns a function that returns the file
             of a document on this machine (None: not known), for `Hit.path`.
         forget_files: called by `Service.purge` with the dataset, the document (None: all) and the

@@ -111,7 +111,7 @@ class Parts:
             options.next_embedder,
         )
         self.engine: SearchEngine = engine or _engine(store, can, options)
-        log = self.log if options.question_log else None
+        self._noted = log = self.log if options.question_log else None
         self.tuned: Tuned = partial(read_tuned, can.settings, self.engine.ranker)
         self.judge: ResultJudge = ResultJudge(store.chunks, can.settings, can.document_search, log)
 
@@ -208,7 +208,7 @@ class Parts:
         """Answers questions from the hits of ``searches``."""
         from triptych.answers.answerer import Answerer
 
-        return Answerer(self.contexts(searches))
+        return Answerer(self.contexts(searches), self._noted)
 
 
 def _engine(store: Store, can: Capabilities, options: ServiceOptions) -> SearchEngine:

@@ -1,0 +1,146 @@
+"""``triptych admin proposals``: what agents propose in reviewed datasets, and decisions on it."""
+
+from __future__ import annotations
+
+import getpass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import attrs
+
+from triptych.errors import ValidationError
+from triptych_adapters.cli.admin import AnyDataset, local, moment_text
+from triptych_adapters.cli.command import argument, command, option
+from triptych_adapters.cli.history import diff_lines
+from triptych_adapters.cli.session import Session
+
+if TYPE_CHECKING:
+    from triptych.access.proposals import Proposal
+
+_ID = Annotated[
+    str, argument("ID", "The id of the proposal, as `triptych admin proposals list` shows it.")
+]
+_By = Annotated[
+    str | None, option("--by NAME", "Who decides. By default the name of this machine's user.")
+]
+
+
+@command("triptych admin proposals list", "triptych admin proposals list --dataset handbook")
+def list_proposals(
+    session: Session,
+    dataset: AnyDataset = None,
+    decided: Annotated[
+        bool, option("--decided", "List those that were approved or refused instead.")
+    ] = False,
+) -> None:
+    """List the proposals that wait for a decision, the oldest first."""
+    from triptych.access.proposals import Proposals
+
+    with session.service(settings=local(session, "proposals", embedder="none")) as service:
+        every = Proposals.of(service).list(dataset)
+    found = [each for each in every if (each.state != "pending") == decided]
+    columns = ("id", "dataset", "name", "what", "by", "when", "sources")
+    rows = (
+        (
+            each.id,
+            each.dataset_id,
+            each.name,
+            each.what,
+            each.made_by,
+            moment_text(each.made_at),
+            ", ".join(each.sources),
+            *((each.state, each.decided_by) if decided else ()),
+        )
+        for each in found
+    )
+    session.output.show(
+        {"proposals": [_fields(each) for each in found]},
+        table=((*columns, *(("state", "decided by") if decided else ())), rows) if found else None,
+        note="" if found else f"no proposal {'was decided on' if decided else 'waits'}",
+    )
+
+
+@command("triptych admin proposals show 1a2b3c4d5e6f7890")
+def show(session: Session, proposal: _ID, dataset: AnyDataset = None) -> None:
+    """Show what a proposal would change of the document as it is now, like diff -u."""
+    from triptych.access.proposals import Proposals, changes_of
+
+    with session.service(settings=local(session, "proposals", embedder="none")) as service:
+        found = Proposals.of(service).find(proposal, dataset)
+        version, changes = changes_of(service, found)
+    output = session.output
+    if not output.as_json:
+        output.note(
+            f"{found.what} of {found.name!r} in {found.dataset_id!r}, proposed by {found.made_by} "
+            f"at {moment_text(found.made_at)}"
+        )
+        if found.sources:
+            output.note(f"it names as its sources: {', '.join(found.sources)}")
+        if found.state != "pending":
+            output.note(f"it was {found.state} by {found.decided_by}")
+        elif version != found.base:
+            output.warn(
+                f"it was made for version {found.base}, and the document is at version {version} "
+                "now (0 is none): it cannot be approved"
+            )
+    output.show({**_fields(found), "version": version, "diff": changes}, lines=diff_lines(changes))
+
+
+@command("triptych admin proposals approve 1a2b3c4d5e6f7890 --by Ann")
+def approve(session: Session, proposal: _ID, dataset: AnyDataset = None, by: _By = None) -> None:
+    """Carry out a proposal: put the text or the metadata, or delete the document.
+
+    If the document has changed since the proposal was made, nothing is done and it still waits.
+    """
+    _decide(session, "approve", proposal, dataset, by)
+
+
+@command("triptych admin proposals refuse 1a2b3c4d5e6f7890 --by Ann")
+def refuse(session: Session, proposal: _ID, dataset: AnyDataset = None, by: _By = None) -> None:
+    """Refuse a proposal. The agent cannot propose the same again."""
+    _decide(session, "refuse", proposal, dataset, by)
+
+
+def _decide(session: Session, do: str, id: str, dataset: str | None, by: str | None) -> None:
+    from triptych.access.proposals import Proposals
+
+    who = by or _user()
+    settings = local(session, "proposals")
+    with session.service(settings=attrs.evolve(settings, embedder="none")) as service:
+        proposals = Proposals.of(service)
+        found = proposals.find(id, dataset)
+        if do == "refuse":
+            now = proposals.refuse(service, found.dataset_id, id, who)
+    if do == "approve":
+        # Over the dataset's own embedder, for what is put.
+        with session.service(settings=settings, dataset=found.dataset_id) as service:
+            now = Proposals.of(service).approve(service, found.dataset_id, id, who)
+    session.output.show(
+        _fields(now),
+        note=f"{now.state} the {now.what} of {now.name!r} in {now.dataset_id!r}, by {who}",
+    )
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (ImportError, KeyError, OSError):
+        raise ValidationError(
+            "the system does not name its user: say who decides by --by"
+        ) from None
+
+
+def _fields(proposal: Proposal) -> dict[str, Any]:
+    """A proposal as JSON has it, without its text."""
+    return {
+        "id": proposal.id,
+        "dataset_id": proposal.dataset_id,
+        "name": proposal.name,
+        "what": proposal.what,
+        "base": proposal.base,
+        "made_by": proposal.made_by,
+        "made_at": moment_text(proposal.made_at),
+        "sources": list(proposal.sources),
+        "state": proposal.state,
+        "decided_by": proposal.decided_by,
+        "decided_at": proposal.decided_at and moment_text(proposal.decided_at),
+    }

@@ -1,0 +1,114 @@
+"""The page of questions that nothing answered, and of old documents that answers use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from html import unescape
+from pathlib import Path
+
+import attrs
+import pytest
+
+pytest.importorskip("starlette")
+
+import triptych
+from support.asgi import Client
+from support.console import HOSTILE
+from triptych.search.question_log import LoggedQuestion
+from triptych.service import Service
+from triptych_adapters.console.gaps import Old, grouped
+from triptych_adapters.http import create_app
+
+NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def kb(tmp_path: Path) -> Iterator[Service]:
+    with triptych.open(tmp_path / "kb.db", embedder="none", question_log=True) as opened:
+        opened.create_dataset("docs")
+        opened.create_dataset("texte", language="german")
+        yield opened
+
+
+def rows(kb: Service) -> list[list[list[str]]]:
+    page = Client(create_app(kb, console=True))("GET", "/console/gaps").text
+    found = [re.findall(r"<t[hd][ >].*?</t[hd]>", row) for row in page.split("<tr>")[2:]]
+    return [[unescape(re.sub("<[^>]+>", " ", cell)).split() for cell in row] for row in found]
+
+
+def test_questions_with_the_same_words_are_one_row_with_their_wordings(kb: Service) -> None:
+    for text in ("how do refunds work", "refund, how does it work?", "how do refunds work"):
+        kb.search(text, dataset_id="docs")
+    kb.search("refund", dataset_id="docs")
+    kb.search("refund", dataset_id="texte")
+    first, *others = rows(kb)
+    assert " ".join(first[0]) == "how do refunds work"
+    assert " ".join(first[1]) == "2 how do refunds work (2) refund, how does it work? (1)"
+    assert first[2] == ["3"]
+    assert [row[0] for row in others] == [["refund"]] * 2
+
+
+def test_words_are_those_of_the_dataset_s_language(kb: Service) -> None:
+    for dataset in ("docs", "texte"):
+        for text in ("Häuser", "Häusern"):
+            kb.search(text, dataset_id=dataset)
+    assert sorted(row[2] for row in rows(kb)) == [["1"], ["1"], ["2"]]
+
+
+def test_a_group_has_its_first_and_last_moment(kb: Service) -> None:
+    def asked(text: str, days: int, first: int | None, times: int = 1) -> LoggedQuestion:
+        return LoggedQuestion(
+            text=text,
+            dataset_ids=("docs",),
+            answerability="nothing",
+            hits=0,
+            found=(),
+            asked_at=NOW - timedelta(days=days),
+            times=times,
+            first_at=None if first is None else NOW - timedelta(days=first),
+        )
+
+    (gap,) = grouped(kb, [asked("refund", 1, 5), asked("refunds", 3, None, times=4)])
+    assert [each.text for each in gap.questions] == ["refunds", "refund"]
+    assert (gap.first_at, gap.asked_at) == (NOW - timedelta(days=5), NOW - timedelta(days=1))
+    assert gap.times == 5
+    weak = attrs.evolve(asked("refunding", 1, None), answerability="weak")
+    (gap,) = grouped(kb, [asked("refund", 1, None), weak])
+    assert gap.answerability == "weak"
+
+
+def test_questions_without_words_are_told_apart(kb: Service) -> None:
+    question = LoggedQuestion(
+        text="?!", dataset_ids=("docs",), answerability="nothing", hits=0, found=(), asked_at=NOW
+    )
+    assert len(grouped(kb, [question, attrs.evolve(question, text="!")])) == 2
+
+
+def test_no_wording_becomes_part_of_the_page(kb: Service) -> None:
+    for text in (HOSTILE, f"{HOSTILE} {HOSTILE}"):
+        kb.search(text, dataset_id="docs")
+    page = Client(create_app(kb, console=True))("GET", "/console/gaps").text
+    assert "<img" not in page
+    assert "<summary>2</summary>" in page
+
+
+def test_damage_is_days_times_uses_and_is_explained(kb: Service) -> None:
+    for name in ("tea.md", "pot.md", "gone.md", "unused.md"):
+        kb.put_document("docs", name, "Tea.")
+    log = kb.question_log
+    hits = [hit for hit in kb.search("tea", dataset_id="docs") if hit.doc_name == "tea.md"]
+    for text in ("old tea", "older tea"):
+        assert log.note(text, ["docs"], "weak", hits) is None
+    for _ in range(3):
+        assert log.note_cited([("docs", "pot.md"), ("docs", "gone.md"), ("none", "a")]) is None
+    kb.delete_document("docs", "gone.md")
+    (info, *_) = kb.list_documents("docs")
+    assert Old("docs", info, 7, 3, 2).damage == 35
+    assert rows(kb)[-2:] == [
+        [["pot.md"], ["0"], ["3"], ["0"], ["0"]],
+        [["tea.md"], ["0"], ["0"], ["2"], ["0"]],
+    ]
+    page = Client(create_app(kb, console=True))("GET", "/console/gaps").text
+    assert "Damage is the days since a document changed, times its uses" in page
