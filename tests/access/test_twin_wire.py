@@ -235,7 +235,12 @@ CONSOLE: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
         "/console/sandbox?dataset=kb&name=ours/tide.md",
         "/console/sandbox?dataset=kb&name=theirs/zebra.md",
     ),
-    "console_work": _pages("/console/work", "/console/work?plan=kb", "/console/work?doctor=1"),
+    "console_work": _pages(
+        "/console/work",
+        "/console/work?plan=kb&retry=1&name=theirs/zebra.md",
+        "/console/work?doctor=1",
+        "/console/work?expired=1",
+    ),
     "console_work_post": _forms(
         "/console/work",
         *({"do": each, "dataset": "kb"} for each in ("rebuild", "embed", "expired", "layers")),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import attrs
@@ -90,6 +91,9 @@ def key_pair(where: dict[str, Any]) -> Iterator[KeyPair]:
             _load(each, source)
         for document in _AFTER:
             whole.put_document(*document)
+        for days in (-1, 1):
+            ends = datetime.now(UTC) + timedelta(days=days)
+            whole.put_document("kb", f"theirs/{days}.md", "Old zebra.", THEIRS, expires_at=ends)
         for layer in (Layer.ABSTRACT, Layer.OVERVIEW):
             whole.put_folder_layer("kb", "ours/", layer, "Anchors, ropes and the zebra code.")
             whole.put_dataset_layer("kb", layer, "Anchors, tides and zebra plans.")

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from triptych.errors import NotAvailableError, ValidationError
-from triptych.layers import ExtractiveSummarizer, LayerBuilder
+from triptych.layers import ExtractiveSummarizer, LayerBuilder, LayerPlan
 from triptych.records import DatasetStats
 from triptych.service import Service
 from triptych_adapters.console.site import Made, see_other
 from triptych_adapters.console.visit import Visit, may
+from triptych_adapters.console.waiting import expiring, parked, remove_listed
 from triptych_adapters.wire.build_layers import check_may_build
 
 _COUNTED: Final = 5_000
@@ -37,6 +38,10 @@ def work(visit: Visit) -> Made:
         "plan": plan,
         "unplanned": unplanned,
         "report": _report(visit),
+        "parked": parked(visit, stats),
+        "expiring": expiring(service),
+        "removed": visit.number("removed", -1, most=1_000_000_000),
+        "retry": visit.one("retry") == "1",
     }
 
 
@@ -51,13 +56,22 @@ def _stale_layers(service: Service, stats: Sequence[DatasetStats]) -> dict[str, 
     return {dataset_id: count for dataset_id, count in found.items() if count}
 
 
-def _plan(visit: Visit) -> Any:
+def _plan(visit: Visit) -> LayerPlan | None:
     """What building a dataset's layers would make and cost, where that was asked for."""
     dataset_id = visit.one("plan")
     if not dataset_id:
         return None
     check_may_build(visit.service)
-    return LayerBuilder(visit.service, _summarizer(visit)).plan(dataset_id)
+    return _planned(visit, dataset_id)[1]
+
+
+def _planned(visit: Visit, dataset_id: str) -> tuple[LayerBuilder, LayerPlan]:
+    """A builder and its plan; of one document or folder, and of parked layers, where asked for."""
+    builder = LayerBuilder(visit.service, _summarizer(visit))
+    name = visit.one("name")
+    retry = visit.one("retry") == "1"
+    names = [name] if name else None
+    return builder, builder.plan(dataset_id, names=names, retry_quarantined=retry)
 
 
 def _summarizer(visit: Visit) -> ExtractiveSummarizer | None:
@@ -79,12 +93,15 @@ def act(visit: Visit) -> Made:
         case "embed":
             service.embed_pending(dataset_id)
         case "expired":
-            service.remove_expired(dataset_id or None)
+            removed = remove_listed(service, visit.one("digest"))
+            if removed is None:
+                return see_other(visit.request, "/console/work?expired=changed#expired")
+            return see_other(visit.request, f"/console/work?removed={removed}")
         case "layers":
             check_may_build(service)
-            builder = LayerBuilder(service, _summarizer(visit))
+            builder, plan = _planned(visit, dataset_id)
             most = visit.number("max_calls", 100, most=1_000_000)
-            report = builder.apply(builder.plan(dataset_id), max_calls=most)
+            report = builder.apply(plan, max_calls=most)
             return see_other(visit.request, f"/console/work?made={report.made}")
         case "repair":
             service.doctor(repair=True)
