@@ -247,6 +247,11 @@ CONSOLE: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
         {"do": "repair"},
         {"do": "rebuild", "dataset": "zoo"},
     ),
+    "console_work_stream": _forms(
+        "/console/work/stream",
+        *({"do": each, "dataset": "kb"} for each in ("rebuild", "embed", "layers", "none")),
+        {"do": "rebuild", "dataset": "zoo"},
+    ),
     "console_reviews": _pages("/console/reviews", "/console/reviews?dataset=kb"),
     "console_reviews_post": _forms(
         "/console/reviews",

@@ -5,10 +5,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import re
 import shutil
 import subprocess
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +23,9 @@ pytest.importorskip("starlette")
 
 import triptych
 from support.servers import served
+from triptych import deadlines
 from triptych.service import Service
+from triptych.testing.fakes import FakeLLM
 from triptych_adapters.keys import KeyAuthenticator, KeyStore
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -157,8 +163,46 @@ def test_a_layer_is_made_within_a_budget_by_keyboard(browser: Any, url: str, kb:
         page.wait_for_selector(".why")
         tab_to(page, "Make them")
         press(page, "Enter")
-        page.wait_for_url("**/console/work?made=*")
+        page.wait_for_selector(".running a")
+        assert "layers were made." in page.inner_text(".running")
         assert kb.layer("docs", "coffee.md", "L0") is not None
+        press(page, "Enter")
+        page.wait_for_url("**/console/work")
+
+
+def test_a_build_is_watched_cancelled_and_gone_on_with(browser: Any, tmp_path: Path) -> None:
+    free, counted = threading.Event(), itertools.count()
+
+    def answer(_: str, text: str) -> str:
+        # As a model on another machine: it waits, and is cancelled.
+        while next(counted) >= 6 and not free.is_set():
+            deadlines.check("the model")
+            time.sleep(0.02)
+        return "A summary."
+
+    model = FakeLLM(answer)
+    with triptych.open(tmp_path / "slow.db", embedder="hash", llm=model) as kb:
+        for number in range(6):
+            kb.put_document("docs", f"{number}.md", f"# Number {number}\n\nA text.")
+        with served(kb, write=True, console=True) as url, Watched(browser, url) as page:
+            page.goto("/console/work?plan=docs")
+            tab_to(page, "Make them")
+            press(page, "Enter")
+            far = page.locator(".running span")
+            page.wait_for_selector(".running progress[value]:not([value='0'])")
+            assert re.fullmatch(r"layers: \d+ of 14, \d+ calls.*", far.inner_text())
+            axe = TOOLS / "axe-core" / "axe.min.js"
+            if axe.is_file():
+                page.evaluate(axe.read_text(encoding="utf-8"))
+                assert page.evaluate("axe.run().then(found => found.violations)") == []
+            press(page, "Enter")  # Cancel has the focus
+            page.wait_for_selector(".running a")
+            assert "Cancelled. What was made so far is kept" in page.inner_text(".running")
+            assert 0 < len(list(kb.layers("docs"))) < 14
+            free.set()
+            page.get_by_role("button", name="Make them").click()
+            page.get_by_text("layers were made.").wait_for()
+            assert len(list(kb.layers("docs"))) == 14
 
 
 def test_a_version_is_restored_by_keyboard(browser: Any, url: str, kb: Service) -> None:

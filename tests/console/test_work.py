@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import re
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import attrs
+import httpx
 import pytest
 
 pytest.importorskip("starlette")
 
 import triptych
 from support.asgi import Client
-from support.console import HOSTILE, post, read
-from support.servers import served
+from support.chat_server import whole
+from support.console import HOSTILE, TOKEN, post, read
+from support.provider_server import Asked, ProviderServer, Reply, serving
+from support.servers import listening, served
+from triptych._internal.retries import Retries
+from triptych.errors import ProviderSetupError
 from triptych.layers import LayerBuilder
 from triptych.service import Service
 from triptych.testing.fakes import FakeLLM
 from triptych_adapters.console import waiting
 from triptych_adapters.http import create_app
+from triptych_adapters.http.limits import Limits
 from triptych_adapters.keys import KeyAuthenticator, KeyStore
+from triptych_backends.providers import OpenAILLM
+from triptych_backends.providers.connection import Connection
+
+ONCE = Connection(retries=Retries(attempts=1))
 
 
 class Model(FakeLLM):
@@ -181,3 +198,185 @@ def test_over_another_server_it_says_what_is_not_named(kb: Service) -> None:
         answer = Client(create_app(remote, write=True, console=True))("GET", "/console/work")
     assert answer.status_code == 200
     assert "Which documents have expired" in answer.text
+
+
+# Long work
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Iterator[tuple[Service, ProviderServer, threading.Event]]:
+    """A store of six documents whose model, a server on loopback, answers six calls at once, and
+    the others only when the event is set."""
+    free = threading.Event()
+    count = itertools.count()
+
+    def answer(asked: Asked) -> Reply:
+        reply = whole("A summary.")
+        return reply if next(count) < 6 else attrs.evolve(reply, hold=free)
+
+    with serving(answer) as model:
+        llm = OpenAILLM("m", base_url=f"{model.url}/v1", connection=ONCE)
+        with (
+            closing(llm),
+            triptych.open(tmp_path / "slow.db", embedder="hash", llm=llm) as opened,
+        ):
+            for number in range(6):
+                opened.put_document("docs", f"{number}.md", f"# Number {number}\n\nA text.")
+            try:
+                yield opened, model, free
+            finally:
+                free.set()
+
+
+def events(lines: Iterator[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    name = ""
+    for line in lines:
+        if line.startswith("event: "):
+            name = line.removeprefix("event: ")
+        elif line.startswith("data: "):
+            yield name, json.loads(line.removeprefix("data: "))
+
+
+def streamed(url: str, **form: str) -> AbstractContextManager[httpx.Response]:
+    return httpx.stream(
+        "POST",
+        f"{url}/console/work/stream",
+        data={"form_token": "token", "dataset": "docs", **form},
+        headers={**TOKEN, "Accept": "text/event-stream"},
+        timeout=60,
+    )
+
+
+def made(kb: Service) -> int:
+    return len(list(kb.layers("docs")))
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_layers_are_built_while_their_progress_is_told(
+    slow: tuple[Service, ProviderServer, threading.Event],
+) -> None:
+    kb, model, free = slow
+    with (
+        served(kb, write=True, console=True) as url,
+        streamed(url, do="layers", max_calls="1000") as answer,
+    ):
+        told = []
+        for name, value in events(answer.iter_lines()):
+            told.append((name, value))
+            if value.get("done"):
+                free.set()
+    assert (told[0][1]["done"], told[0][1]["total"]) == (0, 14)
+    steps = [value["done"] for name, value in told if name == "progress"]
+    assert steps == sorted(steps)
+    assert any(0 < each < 14 for each in steps)
+    assert re.fullmatch(r"\d+ calls of the model, \d+ tokens", told[-2][1]["used"])
+    assert told[-1] == ("end", {"text": "14 layers were made.", "failures": []})
+    assert made(kb) == 14
+    assert len(model.asked) == 14
+
+
+def test_closing_the_stream_ends_the_work_and_keeps_what_was_made(
+    slow: tuple[Service, ProviderServer, threading.Event],
+) -> None:
+    kb, model, free = slow
+    app = create_app(kb, write=True, console=True)
+    with listening(app) as url:
+        with streamed(url, do="layers", max_calls="1000") as answer:
+            for _, value in events(answer.iter_lines()):
+                if value["done"]:
+                    break
+        until(lambda: app.state.triptych.calls._under_way == 0)
+        asked = len(model.asked)
+        assert 0 < made(kb) < 14  # the model still holds the others: nobody waits for them
+        assert not free.is_set()
+        free.set()
+        time.sleep(0.3)
+        assert len(model.asked) == asked
+        kept = made(kb)
+        with streamed(url, do="layers", max_calls="1000") as answer:
+            *_, (name, value) = events(answer.iter_lines())
+    assert (name, value["text"]) == ("end", f"{14 - kept} layers were made.")
+    assert made(kb) == 14
+
+
+def test_the_time_limit_of_a_request_ends_it_and_says_so(
+    slow: tuple[Service, ProviderServer, threading.Event],
+) -> None:
+    kb, _, _ = slow
+    limits = Limits(seconds=1.5)
+    with (
+        served(kb, write=True, console=True, limits=limits) as url,
+        streamed(url, do="layers") as answer,
+    ):
+        *_, (name, value) = events(answer.iter_lines())
+    assert name == "end"
+    assert re.match(r"\d+ layers were made; the time limit of a request ended it", value["text"])
+    assert value["text"].startswith(f"{made(kb)} layers")
+
+
+def test_chunks_and_vectors_are_watched_too(kb: Service, tmp_path: Path) -> None:
+    for number in range(300):
+        kb.put_document("docs", f"{number}.md", f"Text {number}.", embed="later")
+    with served(kb, write=True, console=True) as url:
+        for do, text in (
+            ("embed", "300 documents have all their vectors now."),
+            ("rebuild", "The chunks and vectors of 0 documents were made again."),
+        ):
+            with streamed(url, do=do) as answer:
+                (*steps, last) = events(answer.iter_lines())
+            assert last == ("end", {"text": text, "failures": []})
+            assert steps[-1][1]["done"] == steps[-1][1]["total"]
+            assert steps[-1][1]["done"] >= 300
+
+
+def test_what_fails_is_named_and_nothing_of_the_inside(kb: Service, model: Model) -> None:
+    model.silent = False
+    model._answer = lambda _, text: ProviderSetupError("key sk-123 was refused")
+    with served(kb, write=True, console=True) as url, streamed(url, do="layers") as answer:
+        text = answer.read().decode()
+    assert "coffee.md: " in text
+    assert "failed, and are tried again by the next run" in text
+    assert "sk-123" not in text
+
+
+@pytest.mark.parametrize(
+    ("form", "status"),
+    [
+        ({"do": "nothing"}, 400),
+        ({"do": "layers", "dataset": "none"}, 404),
+        ({"form_token": ""}, 403),
+    ],
+)
+def test_a_task_that_is_none_is_refused_before_it_begins(
+    form: dict[str, str], status: int, ask: Client
+) -> None:
+    answer = post(ask, "/console/work/stream", **{"do": "rebuild", "dataset": "docs", **form})
+    assert answer.status_code == status
+    assert answer.json()["error"]["message"]
+
+
+def test_nobody_who_only_reads_starts_a_task(kb: Service) -> None:
+    ask = Client(create_app(kb, console=True))
+    assert post(ask, "/console/work/stream", do="rebuild", dataset="docs").status_code == 403
+
+
+def test_without_script_the_page_says_what_came_of_it(ask: Client, model: Model) -> None:
+    for form, text in (
+        ({"do": "rebuild"}, "The chunks and vectors of 0 documents were made again."),
+        ({"do": "embed"}, "0 documents have all their vectors now."),
+        (
+            {"do": "layers", "max_calls": "1"},
+            "the limit of calls ended it, so build again to go on",
+        ),
+        ({"do": "layers"}, "were parked, as the model’s answer could not be stored"),
+    ):
+        answer = post(ask, "/console/work", dataset="docs", **form)
+        assert answer.status_code == 303
+        assert text in ask("GET", answer.headers["location"]).text
+    assert 'role="status"' not in ask("GET", "/console/work?did=other&n=3&stopped=other").text

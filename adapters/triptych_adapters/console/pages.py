@@ -9,7 +9,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from triptych.errors import AuthenticationError
-from triptych_adapters.console import ask, documents, gaps, golden, keys, reviews, search, upkeep
+from triptych_adapters.console import (
+    ask,
+    documents,
+    gaps,
+    golden,
+    keys,
+    reviews,
+    search,
+    tasks,
+    upkeep,
+)
 from triptych_adapters.console.site import (
     REFUSED,
     Made,
@@ -42,6 +52,12 @@ def console_routes(server: Server) -> Iterator[RawRoute]:
     yield from site.page("/console/put", "put", documents.new, posts=documents.put)
     yield from site.page("/console/sandbox", "sandbox", documents.sandbox)
     yield from site.page("/console/work", "work", upkeep.work, posts=upkeep.act, long=True)
+    yield RawRoute(
+        "/console/work/stream",
+        partial(tasks.stream, server),
+        methods=["POST"],
+        name="console_work_stream",
+    )
     yield from site.page(
         "/console/reviews", "reviews", reviews.reviews, posts=reviews.decide, long=True
     )

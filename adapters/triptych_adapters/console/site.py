@@ -158,13 +158,8 @@ class Site:
         visit: Visit | None = None
         try:
             visit = asked = await visit_of(self.server, request)
-            if writes and not asked.can_write:
-                raise ProblemError(
-                    403,
-                    "READ_ONLY",
-                    "here nothing can be changed",
-                    hint="the server must run with --write, and the key must be one that writes",
-                )
+            if writes:
+                asked.check_writes()
 
             def answer() -> Response:
                 made = make(asked)

@@ -66,6 +66,20 @@ class Visit:
     token: str
     form: Pairs = ()
 
+    def check_writes(self) -> None:
+        """Refuse a form where nothing may be changed.
+
+        Raises:
+            ProblemError: 403.
+        """
+        if not self.can_write:
+            raise ProblemError(
+                403,
+                "READ_ONLY",
+                "here nothing can be changed",
+                hint="the server must run with --write, and the key must be one that writes",
+            )
+
     @cached_property
     def _typed(self) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}
