@@ -172,7 +172,9 @@ class Site:
             return sign_in_page(request, REFUSED if sent else "", 401)
         except (ProblemError, TriptychError) as error:
             problem = problem_of(error)
-            response = html(render("error", visit, problem=problem), problem.status)
+            page = render("error", visit, problem=problem, root=root_of(request))
+            response = html(page, problem.status)
+            response.headers.update(problem.headers)
         if visit is not None and TOKEN_COOKIE not in request.cookies:
             set_cookie(response, request, TOKEN_COOKIE, visit.token)
         return response
@@ -209,7 +211,9 @@ def problem_page(request: Request, problem: Problem) -> Response | None:
     is_api = request.scope["path"].removeprefix(root).startswith("/v1/")
     if is_api or "text/html" not in media_types(request):
         return None
-    return html(render("error", None, problem=problem, root=root), problem.status)
+    page = html(render("error", None, problem=problem, root=root), problem.status)
+    page.headers.update(problem.headers)
+    return page
 
 
 def html(body: bytes, status: int = 200) -> Response:

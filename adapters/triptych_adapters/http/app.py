@@ -24,7 +24,14 @@ from triptych.sync import SyncReport
 from triptych_adapters.http.foreign.gofastr import gofastr_routes
 from triptych_adapters.http.foreign.nadir import nadir_routes
 from triptych_adapters.http.foreign.pgedge import pgedge_routes
-from triptych_adapters.http.guard import LIVE_PATH, Guard, check_origins, cors_options
+from triptych_adapters.http.guard import (
+    LIVE_PATH,
+    Guard,
+    ShowProblem,
+    check_origins,
+    cors_options,
+    no_page,
+)
 from triptych_adapters.http.limits import LOOPBACK_NAMES, Limits
 from triptych_adapters.http.openapi import document
 from triptych_adapters.http.operations import operation_routes
@@ -112,7 +119,7 @@ def create_app(
         *nadir_routes(server),
         *metrics_routes(server, metrics),
     ]
-    shown: ShowProblem = _no_page
+    shown: ShowProblem = no_page
     if console:
         from triptych_adapters.console.pages import console_routes
         from triptych_adapters.console.site import problem_page
@@ -134,7 +141,12 @@ def create_app(
     if hosts is None:
         hosts = LOOPBACK_NAMES if authenticate is None else ("*",)
     app.add_middleware(
-        Guard, limits=limits, calls=server.calls, hosts=tuple(hosts), origins=tuple(origins)
+        Guard,
+        limits=limits,
+        calls=server.calls,
+        hosts=tuple(hosts),
+        origins=tuple(origins),
+        shown=shown,
     )
     if origins:
         # Around the guard: what it refuses is read by the page, too.
@@ -149,13 +161,6 @@ def _allow_together(routes: Sequence[RawRoute]) -> None:
         methods[route.path] |= route.methods or set()
     for route in routes:
         route.allowed = tuple(sorted(methods[route.path]))
-
-
-ShowProblem = Callable[[Request, Problem], Response | None]
-
-
-def _no_page(request: Request, problem: Problem) -> None:
-    return None
 
 
 async def _failed(shown: ShowProblem, request: Request, error: Exception) -> Response:
