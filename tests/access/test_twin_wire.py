@@ -202,6 +202,12 @@ CONSOLE: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
         "/console/ask/stream?q=Where+is+the+zebra?&d=kb", "/console/ask/stream?q="
     ),
     "console_datasets": _pages("/console/datasets"),
+    "console_datasets_post": _forms(
+        "/console/datasets",
+        {"do": "sync"},
+        {"do": "folder", "folder": "/zebra", "dataset": "kb"},
+        {"do": "none"},
+    ),
     "console_listing": _pages(
         "/console/datasets/kb",
         "/console/datasets/kb?prefix=theirs/",

@@ -107,7 +107,11 @@ def test_the_links_of_a_refusal_stay_below_where_the_app_is_mounted(kb: Service)
     from starlette.applications import Starlette
     from starlette.routing import Mount
 
-    app = Starlette(routes=[Mount("/kb", create_app(kb, console=True, limits=LIMITS))])
-    for path, options in (("/kb/", {"X-Long": "x" * 2_001}), ("/kb/?q=a&k=none", {})):
-        text = Client(app)("GET", path, headers={**BROWSER, **options}).text
+    app = Starlette(routes=[Mount("/kb", create_app(kb, write=True, console=True, limits=LIMITS))])
+    for method, path, more in (
+        ("GET", "/kb/", {"X-Long": "x" * 2_001}),
+        ("GET", "/kb/?q=a&k=none", {}),
+        ("POST", "/kb/console/put", {"Content-Type": "text/plain"}),
+    ):
+        text = Client(app)(method, path, headers={**BROWSER, **more}).text
         assert '<a href="/kb/">Back to the search</a>' in text

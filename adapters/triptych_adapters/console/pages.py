@@ -12,6 +12,7 @@ from triptych.errors import AuthenticationError
 from triptych_adapters.console import (
     ask,
     documents,
+    folders,
     gaps,
     golden,
     keys,
@@ -46,7 +47,9 @@ def console_routes(server: Server) -> Iterator[RawRoute]:
         methods=["GET"],
         name="console_ask_stream",
     )
-    yield from site.page("/console/datasets", "datasets", documents.datasets)
+    yield from site.page(
+        "/console/datasets", "datasets", folders.datasets, posts=folders.act, long=True
+    )
     yield from site.page("/console/datasets/{dataset_id}", "listing", documents.listing)
     yield from site.page(one, "document", documents.document, posts=documents.change_document)
     yield from site.page("/console/put", "put", documents.new, posts=documents.put)

@@ -13,6 +13,7 @@ import attrs
 from triptych.errors import NotFoundError, TriptychError
 from triptych.records import Explanation, Layer, Mode, Result
 from triptych.service import Service
+from triptych_adapters.console.folders import offered
 from triptych_adapters.console.golden import grades_of
 from triptych_adapters.console.site import Made
 from triptych_adapters.console.visit import Visit, is_filtered_by, where_of, whole_of
@@ -148,6 +149,7 @@ def bench(visit: Visit) -> Made:
         "unexplained": "",
         "failed": None,
         "empty": not known,
+        **({} if known else offered(visit)),
         "recent": _recent(service, known) if not asked.text else [],
         "calls": {},
         "grades": {},

@@ -115,7 +115,7 @@ def render(template: str, visit: Visit | None, **values: Any) -> bytes:
         "signed_in": visit is not None and KEY_COOKIE in visit.request.cookies,
         "version": triptych.__version__,
     }
-    return made.render(common | values).encode()
+    return made.render(common | values).encode(errors="replace")  # names of files may be no text
 
 
 class Site:

@@ -36,6 +36,17 @@ def path_of(*parts: str) -> str:
     return "/".join(["/console", *(quote(part, safe="") for part in parts)])
 
 
+def check_linkable(*names: str) -> None:
+    """Refuse names that no link can hold.
+
+    Raises:
+        ValidationError: one is such.
+    """
+    for each in names:
+        if each in (".", ".."):
+            raise ValidationError(f"{each!r} is the name of a folder to a browser: choose another")
+
+
 def root_of(request: Request) -> str:
     """Where the app is mounted, without a slash at the end."""
     found: str = request.scope.get("root_path", "").rstrip("/")

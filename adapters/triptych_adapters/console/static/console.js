@@ -46,17 +46,6 @@ for (const block of document.querySelectorAll("pre.copy")) {
   block.after(button);
 }
 
-for (const form of document.querySelectorAll("form[data-drop]")) {
-  form.addEventListener("dragover", (event) => event.preventDefault());
-  form.addEventListener("drop", async (event) => {
-    const [file] = event.dataTransfer.files;
-    if (!file) return;
-    event.preventDefault();
-    form.elements.name.value = file.name;
-    form.elements.content.value = await file.text();
-  });
-}
-
 // The events of an answer that is sent in parts; one that is refused throws.
 async function* events(answer) {
   if (!answer.ok) throw new Error((await answer.json()).error.message);
@@ -77,6 +66,49 @@ function made(tag, fields, ...inside) {
   const element = Object.assign(document.createElement(tag), fields);
   element.append(...inside);
   return element;
+}
+
+// Text files: one fills the form, several are put one after the other.
+for (const form of document.querySelectorAll("form[data-drop]")) {
+  const files = made("input", { type: "file", multiple: true }), said = made("div", {});
+  said.setAttribute("role", "status");
+  form.prepend(made("label", {}, "Text files, which you can also drop here ", files), said);
+  files.addEventListener("change", () => take(form, [...files.files], said));
+  form.addEventListener("dragover", (event) => event.preventDefault());
+  form.addEventListener("drop", (event) => {
+    if (!event.dataTransfer.files.length) return;
+    event.preventDefault();
+    take(form, [...event.dataTransfer.files], said);
+  });
+}
+
+async function take(form, files, said) {
+  const lines = [];
+  let put = 0;
+  for (const file of files) {
+    try {
+      const content = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
+      if (content.includes("\0")) throw new TypeError();
+      if (files.length === 1) {
+        Object.assign(form.elements.name, { value: file.name });
+        Object.assign(form.elements.content, { value: content });
+        return said.replaceChildren();
+      }
+      const body = new URLSearchParams(new FormData(form));
+      body.set("name", file.name);
+      body.set("content", content);
+      const answer = await fetch(form.getAttribute("action"), { method: "POST", body, redirect: "manual", headers: { Accept: "text/html" } });
+      if (answer.type === "opaqueredirect") put += 1;
+      else {
+        const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+        lines.push(`${file.name}: ${page.querySelector("[role=alert]")?.textContent.trim() ?? answer.status}`);
+      }
+    } catch (error) {
+      lines.push(`${file.name}: ${error instanceof TypeError ? "this is no text in UTF-8; `triptych put` reads more formats" : error.message}`);
+    }
+    const link = made("a", { href: document.querySelector("a.brand").href }, "Look at them");
+    said.replaceChildren(`${put} of ${files.length} files were put. `, put ? link : "", ...lines.map((line) => made("p", { className: "failed" }, line)));
+  }
 }
 
 // An answer is read as the model writes it; the whole of it, with its sources, comes last.
