@@ -13,7 +13,8 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,9 @@ pytest.importorskip("starlette")
 import triptych
 from support.servers import served
 from triptych import deadlines
+from triptych.records import Layer, QuarantinedLayer
 from triptych.service import Service
+from triptych.sync import RememberedRoot, RememberedRoots, SyncReport, SyncRoot
 from triptych.testing.fakes import FakeLLM
 from triptych_adapters.keys import KeyAuthenticator, KeyStore
 
@@ -40,7 +43,7 @@ PAGES = [
     "/console/documents/docs/guide%2Ftea.md?old=1&new=2&from=0&to=20",
     "/console/put",
     "/console/sandbox?text=One.+Two.+Three.&size=50",
-    "/console/work?plan=docs&doctor=1",
+    "/console/work?plan=docs&doctor=1&expired=1",
     "/console/reviews?dataset=docs",
     "/console/gaps",
     "/console/golden?dataset=docs&a=mode%3Dbm25&b=mode%3Dhybrid",
@@ -79,13 +82,41 @@ def kb(tmp_path: Path) -> Iterator[Service]:
             docs.put("guide/tea.md", text, {"kind": "guide"})
         docs.put("coffee.md", "# Coffee\n\nBeans are roasted, and never steeped.", {"kind": "note"})
         docs.put(f"{'very-long-' * 20}name.md", "Long " + "x" * 300, {"k" * 60: "v" * 200})
+        for days in (-1, 1):
+            ends = datetime.now(UTC) + timedelta(days=days)
+            docs.put(f"{'ends-' * 30}{days}.md", "Short-lived.", expires_at=ends)
+        assert opened.capabilities.journal is not None
+        for name in ("coffee.md", "guide/", ""):
+            opened.capabilities.journal.quarantine(
+                QuarantinedLayer(
+                    dataset_id="docs",
+                    doc_name=name,
+                    layer=Layer.ABSTRACT,
+                    input_sig="a",
+                    prompt_sig="b",
+                    reason="refusal",
+                    message=f"it refused {'x' * 200}",
+                    quarantined_at=datetime.now(UTC),
+                )
+            )
+        RememberedRoots(opened.capabilities.settings).add(
+            [SyncRoot(path=tmp_path / ("folder-" * 20), dataset_id="docs", prefix="f/")]
+        )
         docs.put("עברית.md", "# כותרת\n\nתה ירוק מושרה שלוש דקות.", {"kind": "note"})
         yield opened
 
 
 @pytest.fixture
 def url(kb: Service) -> Iterator[str]:
-    with served(kb, write=True, console=True) as started:
+    def roots(service: Service) -> Sequence[RememberedRoot]:
+        return RememberedRoots(service.capabilities.settings).all()
+
+    def sync(service: Service) -> SyncReport:
+        return SyncReport()
+
+    with served(
+        kb, write=True, console=True, sync=sync, roots=roots, add_folder=add_folder
+    ) as started:
         yield started
 
 
@@ -124,6 +155,19 @@ def tab_to(page: Any, name: str) -> None:
         if name in said:
             return
     raise AssertionError(f"no Tab leads to {name}")
+
+
+def add_folder(*_: Any) -> SyncReport:
+    """Add no folder: only what is offered is looked at."""
+    return SyncReport()
+
+
+def check_by_axe(page: Any) -> None:
+    """Fail where axe finds something in the page as it is now; without axe, do nothing."""
+    source = TOOLS / "axe-core" / "axe.min.js"
+    if source.is_file():
+        page.evaluate(source.read_text(encoding="utf-8"))
+        assert page.evaluate("axe.run().then(found => found.violations)") == []
 
 
 def test_a_document_is_found_judged_and_opened_by_keyboard(browser: Any, url: str) -> None:
@@ -191,10 +235,7 @@ def test_a_build_is_watched_cancelled_and_gone_on_with(browser: Any, tmp_path: P
             far = page.locator(".running span")
             page.wait_for_selector(".running progress[value]:not([value='0'])")
             assert re.fullmatch(r"layers: \d+ of 14, \d+ calls.*", far.inner_text())
-            axe = TOOLS / "axe-core" / "axe.min.js"
-            if axe.is_file():
-                page.evaluate(axe.read_text(encoding="utf-8"))
-                assert page.evaluate("axe.run().then(found => found.violations)") == []
+            check_by_axe(page)
             press(page, "Enter")  # Cancel has the focus
             page.wait_for_selector(".running a")
             assert "Cancelled. What was made so far is kept" in page.inner_text(".running")
@@ -203,6 +244,44 @@ def test_a_build_is_watched_cancelled_and_gone_on_with(browser: Any, tmp_path: P
             page.get_by_role("button", name="Make them").click()
             page.get_by_text("layers were made.").wait_for()
             assert len(list(kb.layers("docs"))) == 14
+
+
+def test_files_are_put_several_at_once_and_what_is_no_text_is_named(
+    browser: Any, tmp_path: Path
+) -> None:
+    given = {"a.md": b"# One", "b.txt": "Zwei \u00e4".encode(), "c.pdf": b"%PDF\xff\xfe"}
+    for name, content in given.items():
+        (tmp_path / name).write_bytes(content)
+    files = [tmp_path / name for name in given]
+    with (
+        triptych.open(tmp_path / "new.db", embedder="hash") as kb,
+        served(kb, write=True, console=True, add_folder=add_folder) as url,
+        Watched(browser, url, viewport={"width": 375, "height": 700}) as page,
+    ):
+        page.goto("/")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 375
+        page.get_by_label("Text files").set_input_files(files)
+        page.get_by_text("2 of 3 files were put.").wait_for()
+        check_by_axe(page)
+        assert "c.pdf: this is no text in UTF-8" in page.inner_text(".stack")
+        assert kb.get_document("default", "b.txt").content == "Zwei \u00e4"
+        page.goto("/console/put")
+        page.get_by_label("Text files").set_input_files(files[:2])
+        page.get_by_text("0 of 2 files were put.").wait_for()
+        assert "a.md: there is a document 'a.md' already" in page.inner_text(".stack")
+        page.get_by_label("Text files").set_input_files(files[:1])
+        page.locator("[name=name]").and_(page.locator(":valid")).wait_for()
+        assert page.input_value("[name=name]") == "a.md"
+        assert page.input_value("[name=content]") == "# One"
+        page.evaluate(
+            "() => { const given = new DataTransfer();"
+            "for (const name of ['d.md', 'e.md']) given.items.add(new File(['Text'], name));"
+            "document.querySelector('form[data-drop]').dispatchEvent("
+            "new DragEvent('drop', { dataTransfer: given, bubbles: true, cancelable: true })) }"
+        )
+        page.get_by_text("2 of 2 files were put.").wait_for()
+        names = [each.name for each in kb.list_documents("default")]
+        assert names == ["a.md", "b.txt", "d.md", "e.md"]
 
 
 def test_a_version_is_restored_by_keyboard(browser: Any, url: str, kb: Service) -> None:
