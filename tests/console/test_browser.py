@@ -249,7 +249,12 @@ def test_a_build_is_watched_cancelled_and_gone_on_with(browser: Any, tmp_path: P
 def test_files_are_put_several_at_once_and_what_is_no_text_is_named(
     browser: Any, tmp_path: Path
 ) -> None:
-    given = {"a.md": b"# One", "b.txt": "Zwei \u00e4".encode(), "c.pdf": b"%PDF\xff\xfe"}
+    given = {
+        "big.txt": b"x" * (1 << 21),
+        "a.md": b"# One",
+        "b.txt": "Zwei \u00e4".encode(),
+        "c.pdf": b"%PDF\xff\xfe",
+    }
     for name, content in given.items():
         (tmp_path / name).write_bytes(content)
     files = [tmp_path / name for name in given]
@@ -261,15 +266,17 @@ def test_files_are_put_several_at_once_and_what_is_no_text_is_named(
         page.goto("/")
         assert page.evaluate("document.documentElement.scrollWidth") <= 375
         page.get_by_label("Text files").set_input_files(files)
-        page.get_by_text("2 of 3 files were put.").wait_for()
+        page.get_by_text("2 of 4 files were put.").wait_for()
         check_by_axe(page)
-        assert "c.pdf: this is no text in UTF-8" in page.inner_text(".stack")
+        said = page.inner_text(".stack")
+        assert "big.txt: 413: the body is larger than 1048576 bytes\n" in said
+        assert "c.pdf: this is no text in UTF-8" in said
         assert kb.get_document("default", "b.txt").content == "Zwei \u00e4"
         page.goto("/console/put")
-        page.get_by_label("Text files").set_input_files(files[:2])
+        page.get_by_label("Text files").set_input_files(files[1:3])
         page.get_by_text("0 of 2 files were put.").wait_for()
         assert "a.md: there is a document 'a.md' already" in page.inner_text(".stack")
-        page.get_by_label("Text files").set_input_files(files[:1])
+        page.get_by_label("Text files").set_input_files(files[1:2])
         page.locator("[name=name]").and_(page.locator(":valid")).wait_for()
         assert page.input_value("[name=name]") == "a.md"
         assert page.input_value("[name=content]") == "# One"

@@ -34,7 +34,7 @@ from triptych_adapters.console import waiting
 from triptych_adapters.http import create_app
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.keys import KeyAuthenticator, KeyStore
-from triptych_backends.providers import OpenAILLM
+from triptych_backends.providers import OpenAIEmbedder, OpenAILLM
 from triptych_backends.providers.connection import Connection
 
 ONCE = Connection(retries=Retries(attempts=1))
@@ -195,7 +195,12 @@ def test_over_another_server_it_says_what_is_not_named(kb: Service) -> None:
         served(kb, write=True) as url,
         triptych.open(url) as remote,
     ):
-        answer = Client(create_app(remote, write=True, console=True))("GET", "/console/work")
+        ask = Client(create_app(remote, write=True, console=True))
+        answer = ask("GET", "/console/work")
+        refused = post(ask, "/console/work", do="expired")
+        rebuilt = post(ask, "/console/work/stream", do="rebuild", dataset="docs")
+    assert refused.status_code == 501
+    assert "0 documents were made again" in rebuilt.text
     assert answer.status_code == 200
     assert "Which documents have expired" in answer.text
 
@@ -333,6 +338,44 @@ def test_chunks_and_vectors_are_watched_too(kb: Service, tmp_path: Path) -> None
             assert last == ("end", {"text": text, "failures": []})
             assert steps[-1][1]["done"] == steps[-1][1]["total"]
             assert steps[-1][1]["done"] >= 300
+
+
+@pytest.mark.parametrize("do", ["embed", "rebuild"])
+def test_closing_the_stream_ends_embedding_and_keeps_what_was_embedded(
+    do: str, tmp_path: Path
+) -> None:
+    free, count = threading.Event(), itertools.count()
+
+    def answer(asked: Asked) -> Reply:
+        rows = [{"index": at, "embedding": [1.0, 0, 0]} for at in range(len(asked.body["input"]))]
+        reply = Reply(body=json.dumps({"data": rows}).encode())
+        return reply if next(count) < 6 else attrs.evolve(reply, hold=free)
+
+    store = tmp_path / "slow.db"
+    with triptych.open(store, embedder=None) as kb:
+        for number in range(600):
+            kb.put_document("docs", f"{number}.md", f"Text {number}.", embed="later")
+    with serving(answer) as model:
+        embedder = OpenAIEmbedder("m", base_url=model.url, dimension=3, connection=ONCE)
+        with closing(embedder), triptych.open(store, embedder=embedder) as kb:
+            app = create_app(kb, write=True, console=True)
+            with listening(app) as url:
+                with streamed(url, do=do) as reply:
+                    for _, value in events(reply.iter_lines()):
+                        if value["phase"] == "embedding" and value["done"]:
+                            break
+                until(lambda: app.state.triptych.calls._under_way == 0)
+                assert not free.is_set()
+                asked = len(model.asked)
+                (stats,) = kb.stats("docs")
+                assert 0 < stats.vectors < 600
+                free.set()
+                time.sleep(0.3)
+                assert len(model.asked) == asked
+                with streamed(url, do=do) as reply:
+                    *_, (name, _) = events(reply.iter_lines())
+            assert name == "end"
+            assert kb.stats("docs")[0].vectors == 600
 
 
 def test_what_fails_is_named_and_nothing_of_the_inside(kb: Service, model: Model) -> None:

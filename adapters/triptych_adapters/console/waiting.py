@@ -77,9 +77,18 @@ def _until(service: Service, moment: datetime, tree: FilterTree | None) -> Liste
 
 
 def remove_listed(service: Service, digest: str) -> int | None:
-    """Delete the expired documents that were listed; how many, None if others are listed now."""
+    """Delete the expired documents that were listed; how many, None if others are listed now.
+
+    Raises:
+        NotAvailableError: the store is another server's.
+    """
     found = expiring(service)
-    if found is None or found["expired"].digest != digest:
+    if found is None:
+        raise NotAvailableError(
+            "the server of the store names no expired documents: delete them there, with "
+            "`triptych rebuild`"
+        )
+    if found["expired"].digest != digest:
         return None
     names: dict[str, list[str]] = defaultdict(list)
     for each in found["expired"].rows:

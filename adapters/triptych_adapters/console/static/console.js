@@ -101,7 +101,7 @@ async function take(form, files, said) {
       if (answer.type === "opaqueredirect") put += 1;
       else {
         const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-        lines.push(`${file.name}: ${page.querySelector("[role=alert]")?.textContent.trim() ?? answer.status}`);
+        lines.push(`${file.name}: ${page.querySelector("[role=alert] h1, p[role=alert]")?.textContent ?? answer.status}`);
       }
     } catch (error) {
       lines.push(`${file.name}: ${error instanceof TypeError ? "this is no text in UTF-8; `triptych put` reads more formats" : error.message}`);
@@ -150,12 +150,13 @@ for (const form of document.querySelectorAll("form[data-progress]")) {
     shown.append(end);
     buttons.forEach((each) => each.disabled = true);
     cancel.focus();
-    let cut = "The connection ended.";
+    let cut = "The connection ended.", done = 0;
     try {
       const body = new URLSearchParams(new FormData(form));
       const answer = await fetch(form.getAttribute("data-progress"), { method: "POST", body, signal: stop.signal, headers: { Accept: "text/event-stream" } });
       for await (const [name, value] of events(answer)) {
         if (name === "progress") {
+          done = value.done;
           const of = value.total === null ? "" : ` of ${value.total}`;
           if (value.total !== null) Object.assign(bar, { max: Math.max(value.total, 1), value: value.done });
           far.textContent = [`${value.phase}: ${value.done}${of}`, value.used].filter(Boolean).join(", ");
@@ -167,7 +168,7 @@ for (const form of document.querySelectorAll("form[data-progress]")) {
     } catch (error) {
       cut = stop.signal.aborted ? "Cancelled." : error.message;
     }
-    if (cut) end.textContent = far.textContent === "…" ? cut : `${cut} What was made so far is kept; start it again to go on.`;
+    if (cut) end.textContent = !done ? cut : `${cut} What was made so far is kept; start it again to go on.`;
     end.append(" ", made("a", { href: location.pathname }, "What waits now"));
     bar.remove();
     cancel.remove();
