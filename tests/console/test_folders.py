@@ -18,11 +18,13 @@ import triptych
 from support.asgi import Client
 from support.console import HOSTILE, TOKEN, post, read
 from support.servers import serving
+from triptych import deadlines
 from triptych.errors import ValidationError
 from triptych.service import Service
-from triptych.sync import SyncRoot
+from triptych.sync import SyncReport, SyncRoot
 from triptych_adapters.cli.folders import add_folder
 from triptych_adapters.http import create_app
+from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.workers import _roots, _sync
 from triptych_adapters.keys import KeyAuthenticator, KeyStore
 from triptych_factory import Settings
@@ -72,6 +74,9 @@ def test_folders_are_shown_with_their_last_sync_and_synced(
     text = ask("GET", "/console/datasets").text
     assert str(notes) in text
     assert "<td>never</td>" in text
+    kb.put_document("other", "own.md", "Own.")
+    pages = [ask("GET", f"/console/datasets/{each}").text for each in ("docs", "other")]
+    assert [f"Synced from <bdi>{notes}" in each for each in pages] == [True, False]
     (notes / "bad.md").write_bytes(b"\xff\xfe\x00\xd8")
     report = post(ask, "/console/datasets", do="sync")
     assert report.status_code == 200
@@ -82,6 +87,18 @@ def test_folders_are_shown_with_their_last_sync_and_synced(
     assert names == ["n/coffee.md", "n/tea.md", "own.md"]
     notes.rename(notes.parent / "moved")
     assert "not there" in ask("GET", "/console/datasets").text
+
+
+def test_a_sync_that_the_time_limit_ends_says_how_to_go_on(kb: Service) -> None:
+    def sync(_: Service) -> SyncReport:
+        while True:
+            deadlines.check("the sync")
+
+    limits = Limits(seconds=0.2)
+    ask = Client(create_app(kb, write=True, console=True, sync=sync, limits=limits))
+    answer = post(ask, "/console/datasets", do="sync")
+    assert answer.status_code == 303
+    assert "Sync the folders again to go on" in ask("GET", answer.headers["location"]).text
 
 
 def test_what_a_sync_does_not_do_is_named(kb: Service, settings: Settings, notes: Path) -> None:
@@ -111,7 +128,9 @@ def test_a_restricted_key_sees_and_syncs_no_folder(
     ask = Client(app(kb, settings, authenticate=KeyAuthenticator(kb, keys)))
 
     def page(key: str) -> str:
-        return str(ask("GET", "/console/datasets", headers={"Authorization": f"Bearer {key}"}).text)
+        headers = {"Authorization": f"Bearer {key}"}
+        paths = ("/console/datasets", "/console/datasets/docs")
+        return "".join(ask("GET", each, headers=headers).text for each in paths)
 
     assert str(notes) not in page(part)
     assert "Sync the folders" not in page(part)

@@ -18,6 +18,7 @@ from triptych.chunking import (
 from triptych.errors import ConflictError, NotFoundError, TriptychError, ValidationError
 from triptych.records import Hit
 from triptych.service import Service
+from triptych_adapters.console.folders import offered
 from triptych_adapters.console.site import Made, html, render, see_other
 from triptych_adapters.console.visit import Visit, check_linkable, path_of, where_of
 
@@ -53,6 +54,7 @@ def listing(visit: Visit) -> Made:
         "prefix": prefix,
         "sort": sort,
         "sorts": SORTS,
+        "folders": offered(visit)["folders"],
     }
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from triptych.errors import NotAvailableError, ValidationError
+from triptych.errors import CancelledError, NotAvailableError, ValidationError
 from triptych.sync import RememberedRoot, SyncReport
-from triptych_adapters.console.site import Made, html, render
+from triptych_adapters.console.site import Made, html, render, see_other
 from triptych_adapters.console.visit import Visit, check_linkable, may
 from triptych_adapters.http.responses import problem_of
 from triptych_adapters.http.server import is_loopback
@@ -50,13 +50,22 @@ def _may_name(visit: Visit) -> bool:
 
 def act(visit: Visit) -> Made:
     """Sync the folders that are remembered, or add one and sync it; the page shows the report."""
+    try:
+        report = _synced(visit)
+    except CancelledError:  # no time is left to show anything
+        return see_other(visit.request, "/console/datasets?ended=1")
+    return html(render("datasets", visit, **datasets(visit) | {"report": _told(report)}))
+
+
+def _synced(visit: Visit) -> SyncReport:
     server = visit.server
     match visit.one("do"):
         case "sync":
             server.check_sees_all(visit.service, "folders of the server are")
             if server.sync is None:
                 raise NotAvailableError("this server has no folders to sync")
-            report = server.sync(server.service)
+            found: SyncReport = server.sync(server.service)
+            return found
         case "folder":
             if server.add_folder is None or not _may_name(visit):
                 raise NotAvailableError(
@@ -65,10 +74,9 @@ def act(visit: Visit) -> Made:
                 )
             path, dataset_id = _folder(visit.one("folder")), visit.one("dataset", "default")
             check_linkable(dataset_id)
-            report = server.add_folder(server.service, path, dataset_id)
+            return server.add_folder(server.service, path, dataset_id)
         case unknown:
             raise ValidationError(f"there is no action {unknown!r:.60}")
-    return html(render("datasets", visit, **datasets(visit) | {"report": _told(report)}))
 
 
 def _folder(text: str) -> Path:
