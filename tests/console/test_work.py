@@ -72,17 +72,17 @@ def build(kb: Service) -> None:
     builder.apply(builder.plan("docs"))
 
 
-# Parked layers
+# Quarantined layers
 
 
-def test_a_parked_layer_is_named_with_its_reason_and_tried_again(
+def test_a_quarantined_layer_is_named_with_its_reason_and_tried_again(
     kb: Service, ask: Client, model: Model
 ) -> None:
-    assert "Parked layers" not in ask("GET", "/console/work").text
+    assert "Quarantined layers" not in ask("GET", "/console/work").text
     build(kb)
     text = ask("GET", "/console/work").text
-    assert "Parked layers" in text
-    row = text[text.index('id="parked"') :]
+    assert "Quarantined layers" in text
+    row = text[text.index('id="quarantined"') :]
     assert re.search(r"coffee\.md</bdi></a></th><td>L0</td><td><strong>empty</strong> \w+", row)
     assert "tea.md" not in row.partition("</section>")[0]
     model.silent = False
@@ -93,16 +93,16 @@ def test_a_parked_layer_is_named_with_its_reason_and_tried_again(
     layer = kb.layer("docs", "coffee.md", "L0")
     assert layer is not None
     assert layer.content == "A summary."
-    assert "Parked layers" not in ask("GET", "/console/work").text
+    assert "Quarantined layers" not in ask("GET", "/console/work").text
 
 
-def test_a_plan_says_what_is_parked_and_takes_it_when_it_is_asked_to(
+def test_a_plan_says_what_is_quarantined_and_takes_it_when_it_is_asked_to(
     kb: Service, ask: Client, model: Model
 ) -> None:
     build(kb)
-    assert "layers are parked, and left out" in ask("GET", "/console/work?plan=docs").text
+    assert "layers are quarantined, and left out" in ask("GET", "/console/work?plan=docs").text
     text = ask("GET", "/console/work?plan=docs&retry=1&name=coffee.md").text
-    assert "left out" not in text.partition('id="parked"')[0]
+    assert "left out" not in text.partition('id="quarantined"')[0]
     (form,) = re.findall(r"<form[^>]*>(?:(?!</form>).)*At most.*?</form>", text)
     assert 'name="retry" value="1"' in form
     assert 'name="name" value="coffee.md"' in form
@@ -185,7 +185,7 @@ def test_whoever_only_reads_is_offered_nothing(kb: Service) -> None:
     build(kb)
     kb.put_document("docs", "old.md", "Old.", expires_at=at(-1))
     text = Client(create_app(kb, console=True))("GET", "/console/work?expired=1").text
-    assert "Parked layers" in text
+    assert "Quarantined layers" in text
     assert "old.md" in text
     assert '<form method="post"' not in text
 
@@ -417,7 +417,7 @@ def test_without_script_the_page_says_what_came_of_it(ask: Client, model: Model)
             {"do": "layers", "max_calls": "1"},
             "the limit of calls ended it, so build again to go on",
         ),
-        ({"do": "layers"}, "were parked, as the model’s answer could not be stored"),
+        ({"do": "layers"}, "were quarantined, as the model’s answer could not be stored"),
     ):
         answer = post(ask, "/console/work", dataset="docs", **form)
         assert answer.status_code == 303

@@ -35,7 +35,7 @@ _STOPPED: Final = {
     "provider": "the model kept failing, which ended it",
     "time": "the time limit of a request ended it: what was made is kept, so start again to go on",
 }
-_COUNTS: Final = ("n", "parked", "failed", "skipped", "pending")
+_COUNTS: Final = ("n", "quarantined", "failed", "skipped", "pending")
 
 Report = LayerReport | RebuildReport | EmbedReport
 
@@ -55,7 +55,7 @@ class Task:
 
 
 def planned(visit: Visit, dataset_id: str) -> tuple[LayerBuilder, LayerPlan]:
-    """A builder and its plan; of one document or folder, and of parked layers, where asked for.
+    """A builder and its plan; of one document or folder, and of quarantined layers, if asked for.
 
     Without a model, sentences of the documents are taken.
     """
@@ -121,7 +121,11 @@ def outcome(name: str, report: Report, stopped: str = "") -> dict[str, Any]:
     """What a task came to, as fields of a URL that `said` reads."""
     found: dict[str, Any] = {"did": name, "failed": len(report.failed), "stopped": stopped}
     if isinstance(report, LayerReport):
-        found |= {"n": report.made, "parked": len(report.quarantined), "skipped": report.skipped}
+        found |= {
+            "n": report.made,
+            "quarantined": len(report.quarantined),
+            "skipped": report.skipped,
+        }
         found["stopped"] = stopped or report.stopped or ""
     else:
         found["n"] = report.rebuilt if isinstance(report, RebuildReport) else report.documents
@@ -135,8 +139,10 @@ def said(fields: Mapping[str, Any]) -> str:
         return ""
     count = {name: fields.get(name, 0) for name in _COUNTS}
     parts = [_DONE[fields["did"]].format(f"{count['n']:,}")]
-    if count["parked"]:
-        parts.append(f"{count['parked']:,} were parked, as the model’s answer could not be stored")
+    if count["quarantined"]:
+        parts.append(
+            f"{count['quarantined']:,} were quarantined, as the model’s answer could not be stored"
+        )
     if count["failed"]:
         parts.append(f"{count['failed']:,} failed, and are tried again by the next run")
     if count["skipped"]:

@@ -13,7 +13,7 @@ from triptych.service import Service
 from triptych_adapters.console.site import Made, see_other
 from triptych_adapters.console.tasks import outcome, planned, said_of, task_of
 from triptych_adapters.console.visit import Visit, may
-from triptych_adapters.console.waiting import expiring, parked, remove_listed
+from triptych_adapters.console.waiting import expiring, quarantined, remove_listed
 from triptych_adapters.wire.build_layers import check_may_build
 
 _COUNTED: Final = 5_000
@@ -40,7 +40,7 @@ def work(visit: Visit) -> Made:
         "plan": plan,
         "unplanned": unplanned,
         "report": _report(visit),
-        "parked": parked(visit, stats),
+        "quarantined": quarantined(visit, stats),
         "expiring": expiring(service),
         "removed": visit.number("removed", -1, most=1_000_000_000),
         "retry": visit.one("retry") == "1",

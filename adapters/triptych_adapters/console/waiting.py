@@ -37,7 +37,7 @@ class Listed:
         return hashlib.sha256(repr(named).encode()).hexdigest()
 
 
-def parked(visit: Visit, stats: Sequence[DatasetStats]) -> Listed:
+def quarantined(visit: Visit, stats: Sequence[DatasetStats]) -> Listed:
     """The layers that a build skips, as the model's last answer could not be stored.
 
     What its provider said of that is for whoever sees the whole store, as over HTTP.
