@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import attrs
@@ -89,6 +90,13 @@ def remembered_roots(service: Service, settings: Settings) -> RememberedRoots:
         NotAvailableError: the store keeps no settings.
     """
     return RememberedRoots(service.capabilities.settings, base_of(parse_location(settings.url)))
+
+
+def note_synced(remembered: RememberedRoots, directory: DirectorySync) -> None:
+    """Remember when the folders of a sync that are remembered were synced: now."""
+    here = [root for root in directory.roots if root.path.is_dir()]
+    if any(each.root in here for each in remembered.all()):
+        remembered.note_synced(here, datetime.now(UTC))
 
 
 def examined_syncs(report: DoctorReport, settings: Settings, *, repair: bool) -> DoctorReport:

@@ -240,6 +240,12 @@ CONSOLE: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
         {"receipt": _receipt("ours/tide.md", "theirs/zebra.md")},
     ),
     "console_datasets": _pages("/console/datasets"),
+    "console_datasets_post": _forms(
+        "/console/datasets",
+        {"do": "sync"},
+        {"do": "folder", "folder": "/zebra", "dataset": "kb"},
+        {"do": "none"},
+    ),
     "console_listing": _pages(
         "/console/datasets/kb",
         "/console/datasets/kb?prefix=theirs/",
@@ -277,11 +283,21 @@ CONSOLE: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
         "/console/sandbox?dataset=kb&name=ours/tide.md",
         "/console/sandbox?dataset=kb&name=theirs/zebra.md",
     ),
-    "console_work": _pages("/console/work", "/console/work?plan=kb", "/console/work?doctor=1"),
+    "console_work": _pages(
+        "/console/work",
+        "/console/work?plan=kb&retry=1&name=theirs/zebra.md",
+        "/console/work?doctor=1",
+        "/console/work?expired=1",
+    ),
     "console_work_post": _forms(
         "/console/work",
         *({"do": each, "dataset": "kb"} for each in ("rebuild", "embed", "expired", "layers")),
         {"do": "repair"},
+        {"do": "rebuild", "dataset": "zoo"},
+    ),
+    "console_work_stream": _forms(
+        "/console/work/stream",
+        *({"do": each, "dataset": "kb"} for each in ("rebuild", "embed", "layers", "none")),
         {"do": "rebuild", "dataset": "zoo"},
     ),
     "console_reviews": _pages("/console/reviews", "/console/reviews?dataset=kb"),

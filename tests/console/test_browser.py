@@ -6,11 +6,16 @@ need. What is missing is said by those that are skipped.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +25,11 @@ pytest.importorskip("starlette")
 
 import triptych
 from support.servers import served
+from triptych import deadlines
+from triptych.records import Layer, QuarantinedLayer
 from triptych.service import Service
+from triptych.sync import RememberedRoot, RememberedRoots, SyncReport, SyncRoot
+from triptych.testing.fakes import FakeLLM
 from triptych_adapters.keys import KeyAuthenticator, KeyStore
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -36,7 +45,7 @@ PAGES = [
     "/console/documents/docs/guide%2Ftea.md?old=1&new=2&from=0&to=20",
     "/console/put",
     "/console/sandbox?text=One.+Two.+Three.&size=50",
-    "/console/work?plan=docs&doctor=1",
+    "/console/work?plan=docs&doctor=1&expired=1",
     "/console/reviews?dataset=docs",
     "/console/gaps",
     "/console/golden?dataset=docs&a=mode%3Dbm25&b=mode%3Dhybrid",
@@ -77,13 +86,41 @@ def kb(tmp_path: Path) -> Iterator[Service]:
             docs.put("guide/tea.md", text, {"kind": "guide"})
         docs.put("coffee.md", "# Coffee\n\nBeans are roasted, and never steeped.", {"kind": "note"})
         docs.put(f"{'very-long-' * 20}name.md", "Long " + "x" * 300, {"k" * 60: "v" * 200})
+        for days in (-1, 1):
+            ends = datetime.now(UTC) + timedelta(days=days)
+            docs.put(f"{'ends-' * 30}{days}.md", "Short-lived.", expires_at=ends)
+        assert opened.capabilities.journal is not None
+        for name in ("coffee.md", "guide/", ""):
+            opened.capabilities.journal.quarantine(
+                QuarantinedLayer(
+                    dataset_id="docs",
+                    doc_name=name,
+                    layer=Layer.ABSTRACT,
+                    input_sig="a",
+                    prompt_sig="b",
+                    reason="refusal",
+                    message=f"it refused {'x' * 200}",
+                    quarantined_at=datetime.now(UTC),
+                )
+            )
+        RememberedRoots(opened.capabilities.settings).add(
+            [SyncRoot(path=tmp_path / ("folder-" * 20), dataset_id="docs", prefix="f/")]
+        )
         docs.put("עברית.md", "# כותרת\n\nתה ירוק מושרה שלוש דקות.", {"kind": "note"})
         yield opened
 
 
 @pytest.fixture
 def url(kb: Service) -> Iterator[str]:
-    with served(kb, write=True, console=True) as started:
+    def roots(service: Service) -> Sequence[RememberedRoot]:
+        return RememberedRoots(service.capabilities.settings).all()
+
+    def sync(service: Service) -> SyncReport:
+        return SyncReport()
+
+    with served(
+        kb, write=True, console=True, sync=sync, roots=roots, add_folder=add_folder
+    ) as started:
         yield started
 
 
@@ -122,6 +159,19 @@ def tab_to(page: Any, name: str) -> None:
         if name in said:
             return
     raise AssertionError(f"no Tab leads to {name}")
+
+
+def add_folder(*_: Any) -> SyncReport:
+    """Add no folder: only what is offered is looked at."""
+    return SyncReport()
+
+
+def check_by_axe(page: Any) -> None:
+    """Fail where axe finds something in the page as it is now; without axe, do nothing."""
+    source = TOOLS / "axe-core" / "axe.min.js"
+    if source.is_file():
+        page.evaluate(source.read_text(encoding="utf-8"))
+        assert page.evaluate("axe.run().then(found => found.violations)") == []
 
 
 def test_a_document_is_found_judged_and_opened_by_keyboard(browser: Any, url: str) -> None:
@@ -163,8 +213,88 @@ def test_a_layer_is_made_within_a_budget_by_keyboard(browser: Any, url: str, kb:
         page.wait_for_selector(".why")
         tab_to(page, "Make them")
         press(page, "Enter")
-        page.wait_for_url("**/console/work?made=*")
+        page.wait_for_selector(".running a")
+        assert "layers were made." in page.inner_text(".running")
         assert kb.layer("docs", "coffee.md", "L0") is not None
+        press(page, "Enter")
+        page.wait_for_url("**/console/work")
+
+
+def test_a_build_is_watched_cancelled_and_gone_on_with(browser: Any, tmp_path: Path) -> None:
+    free, counted = threading.Event(), itertools.count()
+
+    def answer(_: str, text: str) -> str:
+        # As a model on another machine: it waits, and is cancelled.
+        while next(counted) >= 6 and not free.is_set():
+            deadlines.check("the model")
+            time.sleep(0.02)
+        return "A summary."
+
+    model = FakeLLM(answer)
+    with triptych.open(tmp_path / "slow.db", embedder="hash", llm=model) as kb:
+        for number in range(6):
+            kb.put_document("docs", f"{number}.md", f"# Number {number}\n\nA text.")
+        with served(kb, write=True, console=True) as url, Watched(browser, url) as page:
+            page.goto("/console/work?plan=docs")
+            tab_to(page, "Make them")
+            press(page, "Enter")
+            far = page.locator(".running span")
+            page.wait_for_selector(".running progress[value]:not([value='0'])")
+            assert re.fullmatch(r"layers: \d+ of 14, \d+ calls.*", far.inner_text())
+            check_by_axe(page)
+            press(page, "Enter")  # Cancel has the focus
+            page.wait_for_selector(".running a")
+            assert "Cancelled. What was made so far is kept" in page.inner_text(".running")
+            assert 0 < len(list(kb.layers("docs"))) < 14
+            free.set()
+            page.get_by_role("button", name="Make them").click()
+            page.get_by_text("layers were made.").wait_for()
+            assert len(list(kb.layers("docs"))) == 14
+
+
+def test_files_are_put_several_at_once_and_what_is_no_text_is_named(
+    browser: Any, tmp_path: Path
+) -> None:
+    given = {
+        "big.txt": b"x" * (1 << 21),
+        "a.md": b"# One",
+        "b.txt": "Zwei \u00e4".encode(),
+        "c.pdf": b"%PDF\xff\xfe",
+    }
+    for name, content in given.items():
+        (tmp_path / name).write_bytes(content)
+    files = [tmp_path / name for name in given]
+    with (
+        triptych.open(tmp_path / "new.db", embedder="hash") as kb,
+        served(kb, write=True, console=True, add_folder=add_folder) as url,
+        Watched(browser, url, viewport={"width": 375, "height": 700}) as page,
+    ):
+        page.goto("/")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 375
+        page.get_by_label("Text files").set_input_files(files)
+        page.get_by_text("2 of 4 files were put.").wait_for()
+        check_by_axe(page)
+        said = page.inner_text(".stack")
+        assert "big.txt: 413: the body is larger than 1048576 bytes\n" in said
+        assert "c.pdf: this is no text in UTF-8" in said
+        assert kb.get_document("default", "b.txt").content == "Zwei \u00e4"
+        page.goto("/console/put")
+        page.get_by_label("Text files").set_input_files(files[1:3])
+        page.get_by_text("0 of 2 files were put.").wait_for()
+        assert "a.md: there is a document 'a.md' already" in page.inner_text(".stack")
+        page.get_by_label("Text files").set_input_files(files[1:2])
+        page.locator("[name=name]").and_(page.locator(":valid")).wait_for()
+        assert page.input_value("[name=name]") == "a.md"
+        assert page.input_value("[name=content]") == "# One"
+        page.evaluate(
+            "() => { const given = new DataTransfer();"
+            "for (const name of ['d.md', 'e.md']) given.items.add(new File(['Text'], name));"
+            "document.querySelector('form[data-drop]').dispatchEvent("
+            "new DragEvent('drop', { dataTransfer: given, bubbles: true, cancelable: true })) }"
+        )
+        page.get_by_text("2 of 2 files were put.").wait_for()
+        names = [each.name for each in kb.list_documents("default")]
+        assert names == ["a.md", "b.txt", "d.md", "e.md"]
 
 
 @pytest.mark.process

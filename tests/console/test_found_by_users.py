@@ -255,4 +255,4 @@ def test_chunks_beyond_those_that_are_drawn_are_told_of(kb: Service, ask: Client
     )
     assert "more than 2,000 chunks" in ask("GET", "/console/documents/docs/long.md").text
     kb.put_document("docs", "short.md", "One.")
-    assert "· 1 chunks" in ask("GET", "/console/documents/docs/short.md").text
+    assert "· 1 chunk<" in ask("GET", "/console/documents/docs/short.md").text

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -15,6 +17,7 @@ from triptych.errors import PendingReviewError
 from triptych.records import Generation, Layer, Message
 from triptych.search.pipeline_record import Pipeline
 from triptych.service import Service, ServiceOptions
+from triptych.sync import RememberedRoots, SyncReport, SyncRoot
 from triptych.testing.fakes import FakeEmbedder, FakeSparseEncoder
 from triptych_adapters.keys import KeyAuthenticator, KeyStore
 from triptych_backends.memory import MemoryStore
@@ -68,7 +71,15 @@ class KeyPair:
         from triptych_adapters.http.app import create_app
 
         keys = KeyAuthenticator(service, KeyStore.of(service))
-        return create_app(service, authenticate=keys, write=True, dataset="kb", console=True)
+        return create_app(
+            service,
+            authenticate=keys,
+            write=True,
+            dataset="kb",
+            sync=lambda service: SyncReport(),
+            roots=lambda service: RememberedRoots(service.capabilities.settings).all(),
+            console=True,
+        )
 
     def restricted(self) -> tuple[Service, Service]:
         """What the key opens of each, as a server gives it."""
@@ -90,9 +101,14 @@ def key_pair(where: dict[str, Any]) -> Iterator[KeyPair]:
             _load(each, source)
         for document in _AFTER:
             whole.put_document(*document)
+        for days in (-1, 1):
+            ends = datetime.now(UTC) + timedelta(days=days)
+            whole.put_document("kb", f"theirs/{days}.md", "Old zebra.", THEIRS, expires_at=ends)
         for layer in (Layer.ABSTRACT, Layer.OVERVIEW):
             whole.put_folder_layer("kb", "ours/", layer, "Anchors, ropes and the zebra code.")
             whole.put_dataset_layer("kb", layer, "Anchors, tides and zebra plans.")
+        folder = SyncRoot(path=Path("/zebra"), dataset_id="kb", prefix="theirs/")
+        RememberedRoots(whole.capabilities.settings).add([folder])
         Proposals.of(whole).set_reviewed("kb", True)
         with suppress(PendingReviewError):
             agent = whole.restricted(Access(can_write=True, agent=True))

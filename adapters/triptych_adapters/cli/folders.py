@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from triptych.parsing.files import Skipped
     from triptych.records import Failure
     from triptych.service import Service
-    from triptych.sync import DirectorySync, RememberedRoot, RememberedRoots, SyncRoot
+    from triptych.sync import DirectorySync, RememberedRoot, RememberedRoots, SyncReport, SyncRoot
     from triptych_adapters.cli.output import Output
     from triptych_factory import Settings
 
@@ -297,11 +296,24 @@ class Syncing:
 
     def note_synced(self) -> None:
         """Remember when the folders that are remembered were synced: now."""
-        if self.remembered is None or self.settings.read_only:
-            return
-        here = [root for root in self.directory.roots if root.path.is_dir()]
-        if any(each.root in here for each in self.remembered.all()):
-            self.remembered.note_synced(here, datetime.now(UTC))
+        from triptych_factory.syncing import note_synced
+
+        if self.remembered is not None and not self.settings.read_only:
+            note_synced(self.remembered, self.directory)
+
+
+def add_folder(settings: Settings, service: Service, path: Path, dataset: str) -> SyncReport:
+    """Remember a folder and sync it into the opened ``service``, as `triptych add` does."""
+    from triptych_factory.syncing import directory_sync, note_synced, remembered_roots
+
+    folders = Folders(paths=[path], dataset=dataset)
+    folders.check()
+    remembered = remembered_roots(service, settings)
+    added = remembered.add(folders.roots(remembered.all(), beside=service))
+    directory = directory_sync(service, settings, [each.root for each in added])
+    report = directory.sync()
+    note_synced(remembered, directory)
+    return report
 
 
 def _free_prefix(service: Service, root: SyncRoot, others: Sequence[SyncRoot]) -> str:

@@ -148,6 +148,7 @@ def console(
     This is `triptych serve` on a free port of this machine; its URL is on stdout.
     """
     _require_server(True)
+    from triptych_adapters.cli.folders import add_folder
     from triptych_adapters.http.workers import ServeOptions, serve as run
     from triptych_factory.backends import check_local
 
@@ -160,7 +161,13 @@ def console(
 
             webbrowser.open(url)
 
-    run(ServeOptions(settings=session.settings(), port=port, write=write), started)
+    options = ServeOptions(
+        settings=session.settings(),
+        port=port,
+        write=write,
+        add_folder=add_folder if write else None,
+    )
+    run(options, started)
 
 
 _Agent = Literal["claude", "cursor", "gemini", "vscode", "codex"]

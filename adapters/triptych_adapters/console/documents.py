@@ -20,8 +20,9 @@ from triptych.records import Hit
 from triptych.service import Service
 from triptych_adapters.console.derivation import LISTED, derived_of, outline_of
 from triptych_adapters.console.file_pages import page_beside
+from triptych_adapters.console.folders import offered
 from triptych_adapters.console.site import Made, html, render, see_other
-from triptych_adapters.console.visit import Visit, path_of, where_of
+from triptych_adapters.console.visit import Visit, check_linkable, path_of, where_of
 from triptych_adapters.http.responses import ProblemError, problem_of
 
 _LISTED: Final = 200
@@ -35,11 +36,6 @@ SORTS: Final = {
     "$updated_at": "changed first",
     "$expires_at": "expires first",
 }
-
-
-def datasets(visit: Visit) -> Made:
-    """All datasets with their counts."""
-    return {"stats": visit.service.stats()}
 
 
 def listing(visit: Visit) -> Made:
@@ -61,6 +57,7 @@ def listing(visit: Visit) -> Made:
         "prefix": prefix,
         "sort": sort,
         "sorts": SORTS,
+        "folders": offered(visit)["folders"],
     }
 
 
@@ -207,9 +204,7 @@ def put(visit: Visit) -> Made:
     """Store a text that was typed or dropped."""
     dataset_id, name = visit.one("dataset", "default"), visit.one("name")
     content = dict(visit.form).get("content", "").replace("\r\n", "\n")
-    for each in (dataset_id, name):
-        if each in (".", ".."):
-            raise ValidationError(f"{each!r} is the name of a folder to a browser: choose another")
+    check_linkable(dataset_id, name)
     try:
         visit.service.put_document(
             dataset_id, name, content, if_version=None if visit.one("replace") else 0

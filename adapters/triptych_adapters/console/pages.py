@@ -13,12 +13,14 @@ from triptych_adapters.console import (
     ask,
     documents,
     file_pages,
+    folders,
     gaps,
     golden,
     keys,
     replay,
     reviews,
     search,
+    tasks,
     upkeep,
 )
 from triptych_adapters.console.site import (
@@ -49,7 +51,9 @@ def console_routes(server: Server) -> Iterator[RawRoute]:
     )
     yield from site.page("/console/replay", "replay", replay.form)
     yield from site.form("/console/replay", "replay_post", replay.replayed, long=True)
-    yield from site.page("/console/datasets", "datasets", documents.datasets)
+    yield from site.page(
+        "/console/datasets", "datasets", folders.datasets, posts=folders.act, long=True
+    )
     yield from site.page("/console/datasets/{dataset_id}", "listing", documents.listing)
     yield from site.page(one, "document", documents.document, posts=documents.change_document)
     drawn = "/console/pages/{dataset_id}/{name}/{page}"
@@ -57,6 +61,12 @@ def console_routes(server: Server) -> Iterator[RawRoute]:
     yield from site.page("/console/put", "put", documents.new, posts=documents.put)
     yield from site.page("/console/sandbox", "sandbox", documents.sandbox)
     yield from site.page("/console/work", "work", upkeep.work, posts=upkeep.act, long=True)
+    yield RawRoute(
+        "/console/work/stream",
+        partial(tasks.stream, server),
+        methods=["POST"],
+        name="console_work_stream",
+    )
     yield from site.page(
         "/console/reviews", "reviews", reviews.reviews, posts=reviews.decide, long=True
     )

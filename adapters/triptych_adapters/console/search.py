@@ -14,6 +14,7 @@ from triptych.errors import NotFoundError, TriptychError
 from triptych.records import Explanation, Layer, Mode, Result
 from triptych.search.trace import traced
 from triptych.service import Service
+from triptych_adapters.console.folders import offered
 from triptych_adapters.console.golden import grades_of
 from triptych_adapters.console.site import Made
 from triptych_adapters.console.steps import table_of, ways
@@ -151,6 +152,7 @@ def bench(visit: Visit) -> Made:
         "unexplained": "",
         "failed": None,
         "empty": not known,
+        **({} if known else offered(visit)),
         "recent": _recent(service, known) if not asked.text else [],
         "calls": {},
         "grades": {},

@@ -115,7 +115,7 @@ def render(template: str, visit: Visit | None, **values: Any) -> bytes:
         "signed_in": visit is not None and KEY_COOKIE in visit.request.cookies,
         "version": triptych.__version__,
     }
-    return made.render(common | values).encode()
+    return made.render(common | values).encode(errors="replace")  # names of files may be no text
 
 
 class Site:
@@ -160,13 +160,8 @@ class Site:
         visit: Visit | None = None
         try:
             visit = asked = await visit_of(self.server, request)
-            if writes and not asked.can_write:
-                raise ProblemError(
-                    403,
-                    "READ_ONLY",
-                    "here nothing can be changed",
-                    hint="the server must run with --write, and the key must be one that writes",
-                )
+            if writes:
+                asked.check_writes()
 
             def answer() -> Response:
                 made = make(asked)
@@ -179,7 +174,9 @@ class Site:
             return sign_in_page(request, REFUSED if sent else "", 401)
         except (ProblemError, TriptychError) as error:
             problem = problem_of(error)
-            response = html(render("error", visit, problem=problem), problem.status)
+            page = render("error", visit, problem=problem, root=root_of(request))
+            response = html(page, problem.status)
+            response.headers.update(problem.headers)
         if visit is not None and TOKEN_COOKIE not in request.cookies:
             set_cookie(response, request, TOKEN_COOKIE, visit.token)
         return response
@@ -216,7 +213,9 @@ def problem_page(request: Request, problem: Problem) -> Response | None:
     is_api = request.scope["path"].removeprefix(root).startswith("/v1/")
     if is_api or "text/html" not in media_types(request):
         return None
-    return html(render("error", None, problem=problem, root=root), problem.status)
+    page = html(render("error", None, problem=problem, root=root), problem.status)
+    page.headers.update(problem.headers)
+    return page
 
 
 def html(body: bytes, status: int = 200) -> Response:

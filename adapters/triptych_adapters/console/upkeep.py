@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Final
+from urllib.parse import urlencode
 
-from triptych.errors import NotAvailableError, ValidationError
-from triptych.layers import ExtractiveSummarizer, LayerBuilder
+from triptych.errors import NotAvailableError
+from triptych.layers import LayerPlan
 from triptych.records import DatasetStats
 from triptych.service import Service
 from triptych_adapters.console.site import Made, see_other
+from triptych_adapters.console.tasks import outcome, planned, said_of, task_of
 from triptych_adapters.console.visit import Visit, may
+from triptych_adapters.console.waiting import expiring, quarantined, remove_listed
 from triptych_adapters.wire.build_layers import check_may_build
 
 _COUNTED: Final = 5_000
@@ -32,11 +35,15 @@ def work(visit: Visit) -> Made:
         "stale_layers": _stale_layers(service, stats),
         "can_build": visit.can_write and may(check_may_build, service),
         "has_model": service.llm is not None,
-        "made": visit.number("made", -1, most=1_000_000_000),
+        "said": said_of(visit),
         "checks": service.health(probe=False).problems,
         "plan": plan,
         "unplanned": unplanned,
         "report": _report(visit),
+        "quarantined": quarantined(visit, stats),
+        "expiring": expiring(service),
+        "removed": visit.number("removed", -1, most=1_000_000_000),
+        "retry": visit.one("retry") == "1",
     }
 
 
@@ -51,17 +58,10 @@ def _stale_layers(service: Service, stats: Sequence[DatasetStats]) -> dict[str, 
     return {dataset_id: count for dataset_id, count in found.items() if count}
 
 
-def _plan(visit: Visit) -> Any:
+def _plan(visit: Visit) -> LayerPlan | None:
     """What building a dataset's layers would make and cost, where that was asked for."""
     dataset_id = visit.one("plan")
-    if not dataset_id:
-        return None
-    check_may_build(visit.service)
-    return LayerBuilder(visit.service, _summarizer(visit)).plan(dataset_id)
-
-
-def _summarizer(visit: Visit) -> ExtractiveSummarizer | None:
-    return None if visit.service.llm is not None else ExtractiveSummarizer()
+    return planned(visit, dataset_id)[1] if dataset_id else None
 
 
 def _report(visit: Visit) -> Any:
@@ -72,22 +72,17 @@ def _report(visit: Visit) -> Any:
 
 def act(visit: Visit) -> Made:
     """Do one thing of the list, within its budget."""
-    service, dataset_id = visit.service, visit.one("dataset")
+    service = visit.service
     match visit.one("do"):
-        case "rebuild":
-            service.rebuild(dataset_id=dataset_id)
-        case "embed":
-            service.embed_pending(dataset_id)
         case "expired":
-            service.remove_expired(dataset_id or None)
-        case "layers":
-            check_may_build(service)
-            builder = LayerBuilder(service, _summarizer(visit))
-            most = visit.number("max_calls", 100, most=1_000_000)
-            report = builder.apply(builder.plan(dataset_id), max_calls=most)
-            return see_other(visit.request, f"/console/work?made={report.made}")
+            removed = remove_listed(service, visit.one("digest"))
+            if removed is None:
+                return see_other(visit.request, "/console/work?expired=changed#expired")
+            return see_other(visit.request, f"/console/work?removed={removed}")
         case "repair":
             service.doctor(repair=True)
-        case unknown:
-            raise ValidationError(f"there is no action {unknown!r:.60}")
-    return see_other(visit.request, "/console/work")
+            return see_other(visit.request, "/console/work")
+        case _:
+            task = task_of(visit)
+            done = outcome(task.name, task.run(None))
+            return see_other(visit.request, f"/console/work?{urlencode(done)}")

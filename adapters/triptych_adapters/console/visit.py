@@ -36,6 +36,17 @@ def path_of(*parts: str) -> str:
     return "/".join(["/console", *(quote(part, safe="") for part in parts)])
 
 
+def check_linkable(*names: str) -> None:
+    """Refuse names that no link can hold.
+
+    Raises:
+        ValidationError: one is such.
+    """
+    for each in names:
+        if each in (".", ".."):
+            raise ValidationError(f"{each!r} is the name of a folder to a browser: choose another")
+
+
 def root_of(request: Request) -> str:
     """Where the app is mounted, without a slash at the end."""
     found: str = request.scope.get("root_path", "").rstrip("/")
@@ -65,6 +76,20 @@ class Visit:
     can_write: bool
     token: str
     form: Pairs = ()
+
+    def check_writes(self) -> None:
+        """Refuse a form where nothing may be changed.
+
+        Raises:
+            ProblemError: 403.
+        """
+        if not self.can_write:
+            raise ProblemError(
+                403,
+                "READ_ONLY",
+                "here nothing can be changed",
+                hint="the server must run with --write, and the key must be one that writes",
+            )
 
     @cached_property
     def _typed(self) -> dict[str, list[str]]:

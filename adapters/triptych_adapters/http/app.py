@@ -3,11 +3,11 @@ metrics."""
 
 from __future__ import annotations
 
-import ipaddress
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 from starlette.applications import Starlette
@@ -17,14 +17,21 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 import triptych
-from triptych.errors import AccessDeniedError
+from triptych.errors import AccessDeniedError, ValidationError
 from triptych.records.serialization import to_json
 from triptych.service import Service
-from triptych.sync import SyncReport
+from triptych.sync import RememberedRoot, SyncReport
 from triptych_adapters.http.foreign.gofastr import gofastr_routes
 from triptych_adapters.http.foreign.nadir import nadir_routes
 from triptych_adapters.http.foreign.pgedge import pgedge_routes
-from triptych_adapters.http.guard import LIVE_PATH, Guard, check_origins, cors_options
+from triptych_adapters.http.guard import (
+    LIVE_PATH,
+    Guard,
+    ShowProblem,
+    check_origins,
+    cors_options,
+    no_page,
+)
 from triptych_adapters.http.limits import LOOPBACK_NAMES, Limits
 from triptych_adapters.http.openapi import document
 from triptych_adapters.http.operations import operation_routes
@@ -45,7 +52,7 @@ from triptych_adapters.http.routes import (
     answer,
     media_types,
 )
-from triptych_adapters.http.server import Calls, Server
+from triptych_adapters.http.server import Calls, Server, is_loopback
 from triptych_adapters.keys.authenticator import Authenticator
 from triptych_adapters.services import check_service
 from triptych_adapters.wire.routes import SERVICE_PATH, ServerFacts
@@ -61,6 +68,8 @@ def create_app(
     limits: Limits | None = None,
     dataset: str = "default",
     sync: Callable[[Service], SyncReport] | None = None,
+    roots: Callable[[Service], Sequence[RememberedRoot]] | None = None,
+    add_folder: Callable[[Service, Path, str], SyncReport] | None = None,
     metrics: Metrics | None = None,
     console: bool = False,
 ) -> Starlette:
@@ -78,14 +87,23 @@ def create_app(
             ``"https://app.example"``, besides the same host. With ``authenticate``, ``"*"`` is any.
         limits: None is `Limits()`.
         dataset: the dataset of routes that do not name one.
-        sync: syncs folders into ``service``, for ``/ingest`` by unrestricted keys.
+        sync: syncs folders into ``service``, for ``/ingest`` and the console by unrestricted keys.
+        roots: lists these folders, for the console of unrestricted keys.
+        add_folder: adds a folder of this machine, at a path, to a dataset and syncs it: what the
+            console then lets anyone on this machine do. Not with ``authenticate``.
         metrics: the metrics of ``/metrics``, such as a `PrometheusObserver` that is also passed to
             `triptych.telemetry.observe`; None omits the route.
         console: whether to serve pages for people at ``/``; needs Jinja2.
 
     Raises:
-        ValidationError: ``service`` is not a Service, or an origin is invalid.
+        ValidationError: ``service`` is not a Service, an origin is invalid, or ``add_folder`` is
+            given with ``authenticate`` or without ``write``.
     """
+    if add_folder is not None and (authenticate is not None or not write):
+        raise ValidationError(
+            "add_folder reads any folder of this machine: only a console without keys, that "
+            "writes, may have it"
+        )
     check_service(service, "create_app", "search", "put_document", "get_document")
     check_origins(origins, keys=authenticate is not None)
     limits = limits or Limits()
@@ -97,6 +115,8 @@ def create_app(
         calls=Calls(limits),
         dataset=dataset,
         sync=sync,
+        roots=roots,
+        add_folder=add_folder,
     )
 
     @asynccontextmanager
@@ -112,7 +132,7 @@ def create_app(
         *nadir_routes(server),
         *metrics_routes(server, metrics),
     ]
-    shown: ShowProblem = _no_page
+    shown: ShowProblem = no_page
     if console:
         from triptych_adapters.console.pages import console_routes
         from triptych_adapters.console.site import problem_page
@@ -134,7 +154,12 @@ def create_app(
     if hosts is None:
         hosts = LOOPBACK_NAMES if authenticate is None else ("*",)
     app.add_middleware(
-        Guard, limits=limits, calls=server.calls, hosts=tuple(hosts), origins=tuple(origins)
+        Guard,
+        limits=limits,
+        calls=server.calls,
+        hosts=tuple(hosts),
+        origins=tuple(origins),
+        shown=shown,
     )
     if origins:
         # Around the guard: what it refuses is read by the page, too.
@@ -149,13 +174,6 @@ def _allow_together(routes: Sequence[RawRoute]) -> None:
         methods[route.path] |= route.methods or set()
     for route in routes:
         route.allowed = tuple(sorted(methods[route.path]))
-
-
-ShowProblem = Callable[[Request, Problem], Response | None]
-
-
-def _no_page(request: Request, problem: Problem) -> None:
-    return None
 
 
 async def _failed(shown: ShowProblem, request: Request, error: Exception) -> Response:
@@ -309,14 +327,7 @@ def metrics_routes(server: Server, metrics: Metrics | None) -> Iterator[Document
 def _check(server: Server, request: Request, service: Service) -> None:
     """Raise AccessDeniedError for restricted callers: metrics are about the whole store."""
     if server.authenticate is None:
-        if not _is_loopback(request):
+        if not is_loopback(request):
             raise AccessDeniedError("without keys, metrics are for this machine only")
         return
     server.check_sees_all(service, "metrics are")
-
-
-def _is_loopback(request: Request) -> bool:
-    try:
-        return request.client is not None and ipaddress.ip_address(request.client.host).is_loopback
-    except ValueError:
-        return False

@@ -7,19 +7,21 @@ import logging
 import random
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from itertools import chain
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from triptych import telemetry
 from triptych.errors import AccessDeniedError, AuthenticationError, ValidationError
 from triptych_adapters.http.limits import Limits
-from triptych_adapters.http.responses import ProblemError, problem_of, problem_response
+from triptych_adapters.http.responses import Problem, ProblemError, problem_of, problem_response
 from triptych_adapters.http.server import Calls, ClientGoneError, Sender
 from triptych_adapters.http.streams import EVENTS_TYPE, event
 from triptych_adapters.wire.errors import is_failure
@@ -40,6 +42,13 @@ _ALWAYS: Final = (
     (b"cache-control", b"private, no-cache"),
 )
 
+ShowProblem = Callable[[Request, Problem], Response | None]
+"""Makes the page of a failure; None where it is answered as JSON."""
+
+
+def no_page(request: Request, problem: Problem) -> None:
+    """Show no failure as a page."""
+
 
 class Guard:
     """ASGI middleware around the whole app."""
@@ -53,14 +62,16 @@ class Guard:
         hosts: Sequence[str],
         origins: Sequence[str] | None,
         described: bool = True,
+        shown: ShowProblem = no_page,
     ) -> None:
         """Guard ``app``, which is ``described`` by an OpenAPI document or not.
 
-        With ``origins`` None it judges them itself.
+        With ``origins`` None it judges them itself. ``shown`` makes the page of a failure.
         """
         self._app = app
         self._shares: dict[str, Any] = {}
         self._described = described
+        self._shown = shown
         self._limits = limits
         self._calls = calls
         self._hosts = frozenset(map(str.lower, hosts))
@@ -96,11 +107,11 @@ class Guard:
             answer.status = answer.status or 499
         except ProblemError as problem:
             error = problem
-            await answer.fail(scope, receive, problem)
+            await self._fail(scope, receive, answer, problem)
         except Exception as failure:
             error = failure
             if not answer.status:
-                await answer.fail(scope, receive, failure)
+                await self._fail(scope, receive, answer, failure)
             elif not await answer.ended(failure):
                 raise  # the server closes the connection: what was sent is not whole
         finally:
@@ -112,6 +123,15 @@ class Guard:
                 status=answer.status,
             )
             operation.end(broke)
+
+    async def _fail(
+        self, scope: Scope, receive: Receive, answer: _Answer, error: Exception
+    ) -> None:
+        """Answer with a failure, where nothing was sent."""
+        if not answer.status:
+            problem = problem_of(error)
+            made = self._shown(Request(scope), problem) or problem_response(problem)
+            await made(scope, receive, answer.send)
 
     def _check(self, scope: Scope, headers: Headers) -> None:
         if "transfer-encoding" in headers and "content-length" in headers:
@@ -296,11 +316,6 @@ class _Answer:
         elif message["type"] == "http.response.body":
             self.bytes += len(message.get("body", b""))
         await self._send(message)
-
-    async def fail(self, scope: Scope, receive: Receive, error: Exception) -> None:
-        """Answer with a failure, where nothing was sent."""
-        if not self.status:
-            await problem_response(problem_of(error))(scope, receive, self.send)
 
     async def ended(self, error: Exception) -> bool:
         """End a stream of events whose sender is refused meanwhile; whether it was one.

@@ -9,9 +9,11 @@ import asyncio
 import contextvars
 import functools
 import hashlib
+import ipaddress
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import attrs
@@ -24,6 +26,7 @@ from triptych.deadlines import CancelScope, deadline
 from triptych.errors import AccessDeniedError, AuthenticationError, TooManyRequestsError
 from triptych.service import Service
 from triptych.service.operations import Effect
+from triptych.sync import RememberedRoot, SyncReport
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.responses import ProblemError, encoded, json_response
 from triptych_adapters.http.threads import Threads
@@ -145,6 +148,14 @@ def sender_of(scope: Scope) -> Sender:
     """Who sent the request of this scope, as `Guard` notes it."""
     found: Sender = scope["state"]["sender"]
     return found
+
+
+def is_loopback(request: Request) -> bool:
+    """Whether a request comes from this machine."""
+    try:
+        return request.client is not None and ipaddress.ip_address(request.client.host).is_loopback
+    except ValueError:
+        return False
 
 
 def _look_again(asks: Authenticator, header: str | None) -> None:
@@ -345,7 +356,8 @@ class Server:
     """A Service, who may use it, and how much at a time.
 
     ``dataset`` is what the routes serve that name none; ``sync`` syncs the remembered folders into
-    ``service``, None where there are none.
+    ``service``, ``roots`` lists them, and ``add_folder`` adds and syncs one of this machine: None
+    where there are none.
     """
 
     service: Service
@@ -355,6 +367,8 @@ class Server:
     calls: Calls
     dataset: str = "default"
     sync: Callable[[Service], Any] | None = None
+    roots: Callable[[Service], Sequence[RememberedRoot]] | None = None
+    add_folder: Callable[[Service, Path, str], SyncReport] | None = None
 
     async def service_of(self, request: Request, *, named: bool = False) -> Service:
         """What the sender of a request may use.

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from triptych import telemetry
 from triptych.errors import NotFoundError, ValidationError
 from triptych.service import Service
-from triptych.sync import SyncReport
+from triptych.sync import RememberedRoot, SyncReport
 from triptych_adapters.http.app import Metrics, create_app
 from triptych_adapters.http.guard import LOGGER, check_origins
 from triptych_adapters.http.limits import LOOPBACK_NAMES, Limits, check_loopback, listen
@@ -36,7 +36,7 @@ from triptych_adapters.http.protocol import HeadProtocol, connections_of, limite
 from triptych_adapters.keys import authenticator
 from triptych_adapters.keys.authenticator import Authenticator
 from triptych_factory import Settings, wire
-from triptych_factory.syncing import directory_sync, remembered_roots
+from triptych_factory.syncing import directory_sync, note_synced, remembered_roots
 
 _FOLDER_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
 _log = logging.getLogger(__name__)
@@ -110,6 +110,8 @@ class ServeOptions:
         authenticator: makes of the opened Service what says who asks; None of it serves everybody
             on this machine. By default the keys of the store; a function of a module, as workers
             import it.
+        add_folder: adds and syncs a folder of this machine that is named in the console, where the
+            store has no keys and only this machine is answered; None refuses that.
     """
 
     settings: Settings
@@ -126,6 +128,7 @@ class ServeOptions:
     otel: bool = False
     drain_seconds: float = 30.0
     authenticator: Callable[[Service], Authenticator | None] = authenticator
+    add_folder: Callable[[Settings, Service, Path, str], SyncReport] | None = None
 
 
 def serve(options: ServeOptions, started: Callable[[str], None]) -> None:
@@ -191,6 +194,10 @@ def _app(options: ServeOptions, shared: Path | None) -> ASGIApp:
         limits=options.limits,
         dataset=options.dataset,
         sync=functools.partial(_sync, options.settings),
+        roots=functools.partial(_roots, options.settings),
+        add_folder=None
+        if options.add_folder is None or authenticate is not None
+        else functools.partial(options.add_folder, options.settings),
         metrics=shown,
         console=options.console,
     )
@@ -218,10 +225,18 @@ def _opened(options: ServeOptions) -> Service:
 
 def _sync(settings: Settings, service: Service) -> SyncReport:
     """Sync the folders that the store remembers."""
-    known = remembered_roots(service, settings).all()
+    remembered = remembered_roots(service, settings)
+    known = remembered.all()
     if not known:
         raise NotFoundError("this store remembers no folders: `triptych add FOLDER` adds one")
-    return directory_sync(service, settings, [each.root for each in known]).sync()
+    directory = directory_sync(service, settings, [each.root for each in known])
+    report = directory.sync()
+    note_synced(remembered, directory)
+    return report
+
+
+def _roots(settings: Settings, service: Service) -> Sequence[RememberedRoot]:
+    return remembered_roots(service, settings).all()
 
 
 def _url(listening: socket.socket) -> str:

@@ -46,15 +46,69 @@ for (const block of document.querySelectorAll("pre.copy")) {
   block.after(button);
 }
 
+// The events of an answer that is sent in parts; one that is refused throws.
+async function* events(answer) {
+  if (!answer.ok) throw new Error((await answer.json()).error.message);
+  let rest = "";
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  for (let part; !(part = await reader.read()).done; ) {
+    const found = (rest + part.value).split("\n\n");
+    rest = found.pop();
+    for (const [, name, data] of found.map((each) => each.match(/^event: (\w+)\ndata: (.*)$/)).filter(Boolean)) {
+      const value = JSON.parse(data);
+      if (name === "error") throw new Error(value.error.message);
+      yield [name, value];
+    }
+  }
+}
+
+function made(tag, fields, ...inside) {
+  const element = Object.assign(document.createElement(tag), fields);
+  element.append(...inside);
+  return element;
+}
+
+// Text files: one fills the form, several are put one after the other.
 for (const form of document.querySelectorAll("form[data-drop]")) {
+  const files = made("input", { type: "file", multiple: true }), said = made("div", {});
+  said.setAttribute("role", "status");
+  form.prepend(made("label", {}, "Text files, which you can also drop here ", files), said);
+  files.addEventListener("change", () => take(form, [...files.files], said));
   form.addEventListener("dragover", (event) => event.preventDefault());
-  form.addEventListener("drop", async (event) => {
-    const [file] = event.dataTransfer.files;
-    if (!file) return;
+  form.addEventListener("drop", (event) => {
+    if (!event.dataTransfer.files.length) return;
     event.preventDefault();
-    form.elements.name.value = file.name;
-    form.elements.content.value = await file.text();
+    take(form, [...event.dataTransfer.files], said);
   });
+}
+
+async function take(form, files, said) {
+  const lines = [];
+  let put = 0;
+  for (const file of files) {
+    try {
+      const content = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
+      if (content.includes("\0")) throw new TypeError();
+      if (files.length === 1) {
+        Object.assign(form.elements.name, { value: file.name });
+        Object.assign(form.elements.content, { value: content });
+        return said.replaceChildren();
+      }
+      const body = new URLSearchParams(new FormData(form));
+      body.set("name", file.name);
+      body.set("content", content);
+      const answer = await fetch(form.getAttribute("action"), { method: "POST", body, redirect: "manual", headers: { Accept: "text/html" } });
+      if (answer.type === "opaqueredirect") put += 1;
+      else {
+        const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+        lines.push(`${file.name}: ${page.querySelector("[role=alert] h1, p[role=alert]")?.textContent ?? answer.status}`);
+      }
+    } catch (error) {
+      lines.push(`${file.name}: ${error instanceof TypeError ? "this is no text in UTF-8; `triptych put` reads more formats" : error.message}`);
+    }
+    const link = made("a", { href: document.querySelector("a.brand").href }, "Look at them");
+    said.replaceChildren(`${put} of ${files.length} files were put. `, put ? link : "", ...lines.map((line) => made("p", { className: "failed" }, line)));
+  }
 }
 
 // An answer is read as the model writes it; the whole of it, with its sources, comes last.
@@ -64,26 +118,61 @@ for (const form of document.querySelectorAll("form[data-stream]")) {
     const asked = new URLSearchParams(new FormData(form));
     const shown = document.querySelector("[data-answer]");
     history.replaceState(null, "", `?${asked}`);
-    shown.replaceChildren(Object.assign(document.createElement("p"), { className: "answer" }));
-    shown.firstChild.textContent = "…";
+    shown.replaceChildren(made("p", { className: "answer" }, "…"));
     try {
       const answer = await fetch(`${form.dataset.stream}?${asked}`, { headers: { Accept: "text/event-stream" } });
-      if (!answer.ok) throw new Error((await answer.json()).error.message);
-      let text = "", rest = "";
-      const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-      for (let part; !(part = await reader.read()).done; ) {
-        const events = (rest + part.value).split("\n\n");
-        rest = events.pop();
-        for (const [, name, data] of events.map((each) => each.match(/^event: (\w+)\ndata: (.*)$/)).filter(Boolean)) {
-          const value = JSON.parse(data);
-          if (name === "text") shown.firstChild.textContent = text += value.text;
-          else if (name === "answer") shown.innerHTML = value.html;
-          else throw new Error(value.error.message);
-        }
+      let text = "";
+      for await (const [name, value] of events(answer)) {
+        if (name === "text") shown.firstChild.textContent = text += value.text;
+        else shown.innerHTML = value.html;
       }
     } catch (error) {
       shown.firstChild.textContent = error.message;
       shown.firstChild.className = "failed";
     }
+  });
+}
+
+// Work that lasts is watched. Cancel closes the connection, which ends it on the server.
+// (form.dataset is not the attributes here, but the form's field of that name.)
+for (const form of document.querySelectorAll("form[data-progress]")) {
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const stop = new AbortController();
+    const bar = made("progress", { ariaLabel: "Progress" }), far = made("span", {}, "…"), end = made("p", {});
+    const cancel = made("button", { type: "button", className: "quiet" }, "Cancel");
+    const shown = made("div", { className: "running" }, bar, " ", far, " ", cancel);
+    const buttons = document.querySelectorAll("form[data-progress] button");
+    end.setAttribute("role", "status");
+    cancel.addEventListener("click", () => stop.abort());
+    document.querySelectorAll(".running").forEach((each) => each.remove());
+    form.after(shown);
+    shown.append(end);
+    buttons.forEach((each) => each.disabled = true);
+    cancel.focus();
+    let cut = "The connection ended.", done = 0;
+    try {
+      const body = new URLSearchParams(new FormData(form));
+      const answer = await fetch(form.getAttribute("data-progress"), { method: "POST", body, signal: stop.signal, headers: { Accept: "text/event-stream" } });
+      for await (const [name, value] of events(answer)) {
+        if (name === "progress") {
+          done = value.done;
+          const of = value.total === null ? "" : ` of ${value.total}`;
+          if (value.total !== null) Object.assign(bar, { max: Math.max(value.total, 1), value: value.done });
+          far.textContent = [`${value.phase}: ${value.done}${of}`, value.used].filter(Boolean).join(", ");
+        } else {
+          cut = "";
+          end.replaceChildren(value.text, ...value.failures.flatMap((each) => [made("br", {}), each]));
+        }
+      }
+    } catch (error) {
+      cut = stop.signal.aborted ? "Cancelled." : error.message;
+    }
+    if (cut) end.textContent = !done ? cut : `${cut} What was made so far is kept; start it again to go on.`;
+    end.append(" ", made("a", { href: location.pathname }, "What waits now"));
+    bar.remove();
+    cancel.remove();
+    buttons.forEach((each) => each.disabled = false);
+    end.querySelector("a").focus();
   });
 }

@@ -1,0 +1,110 @@
+"""Folders of the server's disk: which are synced, and syncing them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from triptych.errors import CancelledError, NotAvailableError, ValidationError
+from triptych.sync import RememberedRoot, SyncReport
+from triptych_adapters.console.site import Made, html, render, see_other
+from triptych_adapters.console.visit import Visit, check_linkable, may
+from triptych_adapters.http.responses import problem_of
+from triptych_adapters.http.server import is_loopback
+
+_SHOWN: Final = 100
+_COUNTED: Final = ("added", "updated", "unchanged", "renamed", "deleted", "failed", "skipped")
+
+
+def datasets(visit: Visit) -> dict[str, Any]:
+    """All datasets with their counts, and the folders that are synced into them."""
+    return {"stats": visit.service.stats(), "report": None, **offered(visit)}
+
+
+def offered(visit: Visit) -> dict[str, Any]:
+    """What whoever sees the whole store is shown of folders, and may do with them."""
+    server = visit.server
+    sees_all = may(server.check_sees_all, visit.service, "folders of the server are")
+    folders: Sequence[RememberedRoot] = ()
+    if sees_all and server.roots is not None:
+        try:
+            folders = server.roots(server.service)
+        except NotAvailableError:  # a store without settings remembers none
+            folders = ()
+    known = server.roots is None or bool(folders)
+    return {
+        "folders": [(each, os.path.isdir(each.root.path)) for each in folders],
+        "can_sync": sees_all and visit.can_write and server.sync is not None and known,
+        "can_name": visit.can_write and _may_name(visit),
+    }
+
+
+def _may_name(visit: Visit) -> bool:
+    """Whether a folder of this machine may be named: by a person at this machine, without keys."""
+    server = visit.server
+    has_keys = server.authenticate is not None
+    return server.add_folder is not None and not has_keys and is_loopback(visit.request)
+
+
+def act(visit: Visit) -> Made:
+    """Sync the folders that are remembered, or add one and sync it; the page shows the report."""
+    try:
+        report = _synced(visit)
+    except CancelledError:  # no time is left to show anything
+        return see_other(visit.request, "/console/datasets?ended=1")
+    return html(render("datasets", visit, **datasets(visit) | {"report": _told(report)}))
+
+
+def _synced(visit: Visit) -> SyncReport:
+    server = visit.server
+    match visit.one("do"):
+        case "sync":
+            server.check_sees_all(visit.service, "folders of the server are")
+            if server.sync is None:
+                raise NotAvailableError("this server has no folders to sync")
+            found: SyncReport = server.sync(server.service)
+            return found
+        case "folder":
+            if server.add_folder is None or not _may_name(visit):
+                raise NotAvailableError(
+                    "a folder is named only in `triptych console --write`, over a store without "
+                    "keys, on the machine that it runs on"
+                )
+            path, dataset_id = _folder(visit.one("folder")), visit.one("dataset", "default")
+            check_linkable(dataset_id)
+            return server.add_folder(server.service, path, dataset_id)
+        case unknown:
+            raise ValidationError(f"there is no action {unknown!r:.60}")
+
+
+def _folder(text: str) -> Path:
+    """The folder that was typed.
+
+    Raises:
+        ValidationError: it is no whole path of a folder.
+    """
+    try:
+        path = Path(text).expanduser()
+        if path.is_absolute() and path.is_dir():
+            return path
+    except (OSError, RuntimeError, ValueError):
+        pass
+    raise ValidationError(
+        f"{text!r:.200} is no folder on this machine: write its whole path, such as /home/me/notes "
+        "or ~/notes"
+    )
+
+
+def _told(report: SyncReport) -> dict[str, Any]:
+    """What a sync came to: counts, and what failed or waits for a person."""
+    found = {name: getattr(report, name) for name in _COUNTED}
+    failures = [*report.failed, *(each.failure for each in report.held)]
+    return {
+        "counts": {
+            name: len(each) if isinstance(each, tuple) else each for name, each in found.items()
+        },
+        "failures": [(each.name, problem_of(each.error).message) for each in failures[:_SHOWN]],
+        "more": max(len(failures) - _SHOWN, 0),
+    }

@@ -1,0 +1,208 @@
+"""Long work of the work list: layers, chunks and vectors, made at once or while it is watched."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
+
+import attrs
+from starlette.requests import Request
+from starlette.responses import Response
+
+from triptych._internal.progress import Progress, ProgressCallback
+from triptych.errors import CancelledError, ValidationError
+from triptych.layers import ExtractiveSummarizer, LayerBuilder, LayerPlan, LayerReport
+from triptych.records import EmbedReport, RebuildReport
+from triptych_adapters.console.visit import Visit, visit_of
+from triptych_adapters.http.responses import problem_of
+from triptych_adapters.http.server import Caller, Server
+from triptych_adapters.http.streams import COMMENT, QUIET, Parts, StreamedResponse, event
+from triptych_adapters.wire.build_layers import check_may_build
+
+_LOOK: Final = 0.2
+"""Seconds between two looks at how far a task is."""
+_MANY: Final = 1_000_000_000
+_DONE: Final = {
+    "layers": "{} layers were made",
+    "rebuild": "the chunks and vectors of {} documents were made again",
+    "embed": "{} documents have all their vectors now",
+}
+_STOPPED: Final = {
+    "max_calls": "the limit of calls ended it, so build again to go on",
+    "provider": "the model kept failing, which ended it",
+    "time": "the time limit of a request ended it: what was made is kept, so start again to go on",
+}
+_COUNTS: Final = ("n", "quarantined", "failed", "skipped", "pending")
+
+Report = LayerReport | RebuildReport | EmbedReport
+
+
+@attrs.frozen(kw_only=True)
+class Task:
+    """Something that lasts.
+
+    ``run`` tells a callback how far it is; ``total`` is how many items there are, None where that
+    is not known before; ``used`` says what the model was used for so far.
+    """
+
+    name: str
+    run: Callable[[ProgressCallback | None], Report]
+    total: int | None = None
+    used: Callable[[], str] = lambda: ""
+
+
+def planned(visit: Visit, dataset_id: str) -> tuple[LayerBuilder, LayerPlan]:
+    """A builder and its plan; of one document or folder, and of quarantined layers, if asked for.
+
+    Without a model, sentences of the documents are taken.
+    """
+    check_may_build(visit.service)
+    summarizer = None if visit.service.llm is not None else ExtractiveSummarizer()
+    builder = LayerBuilder(visit.service, summarizer)
+    name = visit.one("name")
+    retry = visit.one("retry") == "1"
+    return builder, builder.plan(
+        dataset_id, names=[name] if name else None, retry_quarantined=retry
+    )
+
+
+def task_of(visit: Visit) -> Task:
+    """The task that a form asks for.
+
+    Raises:
+        ValidationError: it is none.
+    """
+    service, dataset_id = visit.service, visit.one("dataset")
+    match visit.one("do"):
+        case "rebuild" as name:
+            return Task(
+                name=name,
+                run=lambda progress: service.rebuild(dataset_id=dataset_id, progress=progress),
+            )
+        case "embed" as name:
+            return Task(
+                name=name, run=lambda progress: service.embed_pending(dataset_id, progress=progress)
+            )
+        case "layers" as name:
+            builder, plan = planned(visit, dataset_id)
+            most = visit.number("max_calls", 100, most=1_000_000)
+            return Task(
+                name=name,
+                run=lambda progress: builder.apply(plan, max_calls=most, progress=progress),
+                total=plan.artifacts + plan.conditional,
+                used=partial(_used, builder, dataset_id, _usage(builder, dataset_id)),
+            )
+        case unknown:
+            raise ValidationError(f"there is no action {unknown!r:.60}")
+
+
+def _usage(builder: LayerBuilder, dataset_id: str) -> tuple[int, int]:
+    """How many calls of the model, and how many tokens, the layers of a dataset took."""
+    found = [each for each in builder.ledger(dataset_id) if each.model == builder.model]
+    return sum(each.calls for each in found), sum(
+        each.input_tokens + each.output_tokens for each in found
+    )
+
+
+def _used(builder: LayerBuilder, dataset_id: str, before: tuple[int, int]) -> str:
+    calls, tokens = (
+        now - then for now, then in zip(_usage(builder, dataset_id), before, strict=True)
+    )
+    return f"{calls:,} calls of the model, {tokens:,} tokens"
+
+
+# What it came to
+
+
+def outcome(name: str, report: Report, stopped: str = "") -> dict[str, Any]:
+    """What a task came to, as fields of a URL that `said` reads."""
+    found: dict[str, Any] = {"did": name, "failed": len(report.failed), "stopped": stopped}
+    if isinstance(report, LayerReport):
+        found |= {
+            "n": report.made,
+            "quarantined": len(report.quarantined),
+            "skipped": report.skipped,
+        }
+        found["stopped"] = stopped or report.stopped or ""
+    else:
+        found["n"] = report.rebuilt if isinstance(report, RebuildReport) else report.documents
+        found["pending"] = report.pending
+    return {name: value for name, value in found.items() if value or name == "n"}
+
+
+def said(fields: Mapping[str, Any]) -> str:
+    """What a task came to, in words; "" where the fields are of none."""
+    if fields.get("did") not in _DONE:
+        return ""
+    count = {name: fields.get(name, 0) for name in _COUNTS}
+    parts = [_DONE[fields["did"]].format(f"{count['n']:,}")]
+    if count["quarantined"]:
+        parts.append(
+            f"{count['quarantined']:,} were quarantined, as the model’s answer could not be stored"
+        )
+    if count["failed"]:
+        parts.append(f"{count['failed']:,} failed, and are tried again by the next run")
+    if count["skipped"]:
+        parts.append(f"{count['skipped']:,} did not fit the limit")
+    if count["pending"]:
+        parts.append(f"{count['pending']:,} documents still lack vectors")
+    parts += [_STOPPED[fields["stopped"]]] if fields.get("stopped") in _STOPPED else []
+    text = "; ".join(parts)
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def said_of(visit: Visit) -> str:
+    """What the task came to that led to this page."""
+    numbers = {name: visit.number(name, 0, most=_MANY) for name in _COUNTS}
+    return said({**numbers, "did": visit.one("did"), "stopped": visit.one("stopped")})
+
+
+async def stream(server: Server, request: Request) -> Response:
+    """Do a task, and tell how far it is; it ends when the reader goes away, and what was made is
+    kept."""
+    visit = await visit_of(server, request)
+    visit.check_writes()
+
+    async def parts(caller: Caller, task: Task) -> Parts:
+        told = [{"phase": task.name, "done": 0, "total": task.total, "used": ""}]
+
+        def note(progress: Progress) -> None:  # called in the thread of the task
+            told.append(attrs.asdict(progress) | {"used": task.used()})
+
+        work = partial(task.run, note)
+        running = asyncio.ensure_future(caller.run(work))
+        spoke, sent = time.monotonic(), 0
+        try:
+            while True:
+                ended, _ = await asyncio.wait({running}, timeout=_LOOK if sent else 0)
+                if sent < len(told):
+                    spoke, sent = time.monotonic(), len(told)
+                    yield event("progress", told[-1])
+                elif time.monotonic() - spoke > QUIET:
+                    spoke = time.monotonic()
+                    yield COMMENT
+                if ended:
+                    break
+        except BaseException:
+            running.cancel()
+            await asyncio.wait({running})
+            raise
+        try:
+            report, stopped = running.result(), ""
+        except CancelledError as error:  # by the deadline: the reader is there
+            if error.report is None:
+                raise
+            report, stopped = error.report, "time"
+        failures = [f"{each.name}: {problem_of(each.error).message}" for each in report.failed[:5]]
+        text = said(outcome(task.name, report, stopped))
+        yield event("end", {"text": text, "failures": failures})
+
+    def failed(error: BaseException) -> bytes:
+        return event("error", problem_of(error).json())
+
+    return await StreamedResponse.start(
+        server, request, partial(task_of, visit), parts, failed=failed, long=True
+    )

@@ -1,0 +1,96 @@
+"""What the work list names: layers that a model could not write, and documents that expire."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import attrs
+
+from triptych.derivation.living_documents import remove_expired
+from triptych.errors import NotAvailableError
+from triptych.records import DatasetStats, FilterTree
+from triptych.records.documents import expired_by, not_expired_by
+from triptych.records.filters import all_of
+from triptych.service import Service
+from triptych_adapters.console.visit import Visit, may
+from triptych_adapters.http.responses import public
+
+_LISTED: Final = 300
+_SOON: Final = timedelta(days=7)
+
+
+@attrs.frozen
+class Listed:
+    """The first rows of a list, and how many more there are."""
+
+    rows: Sequence[Any] = ()
+    more: int = 0
+
+    @property
+    def digest(self) -> str:
+        """What names these documents, in these versions."""
+        named = [(each.dataset_id, each.name, each.version) for each in self.rows]
+        return hashlib.sha256(repr(named).encode()).hexdigest()
+
+
+def quarantined(visit: Visit, stats: Sequence[DatasetStats]) -> Listed:
+    """The layers that a build skips, as the model's last answer could not be stored.
+
+    What its provider said of that is for whoever sees the whole store, as over HTTP.
+    """
+    journal = visit.service.capabilities.journal
+    if journal is None:
+        return Listed()
+    found = [each for of in stats for each in journal.quarantined(of.dataset_id)]
+    sees_all = may(visit.server.check_sees_all, visit.service, "messages of providers are")
+    rows = found[:_LISTED] if sees_all else [public(each) for each in found[:_LISTED]]
+    return Listed(rows, len(found) - len(rows))
+
+
+def expiring(service: Service) -> dict[str, Listed] | None:
+    """The documents that have expired, and those that will within a week; None where the store is
+    another server's, which names none that have expired."""
+    now = datetime.now(UTC)
+    soon = all_of(not_expired_by(now), expired_by(now + _SOON))
+    try:
+        return {
+            "expired": _until(service, now, expired_by(now)),
+            "soon": _until(service, now + _SOON, soon),
+        }
+    except NotAvailableError:
+        return None
+
+
+def _until(service: Service, moment: datetime, tree: FilterTree | None) -> Listed:
+    documents = service.documents
+    rows: list[Any] = []
+    count = 0
+    for dataset_id in documents.with_expired(service.list_datasets(), moment):
+        count += documents.count(dataset_id, where=tree)
+        if left := _LISTED - len(rows):
+            rows += documents.list(dataset_id, where=tree, limit=left)
+    return Listed(rows, max(count - len(rows), 0))
+
+
+def remove_listed(service: Service, digest: str) -> int | None:
+    """Delete the expired documents that were listed; how many, None if others are listed now.
+
+    Raises:
+        NotAvailableError: the store is another server's.
+    """
+    found = expiring(service)
+    if found is None:
+        raise NotAvailableError(
+            "the server of the store names no expired documents: delete them there, with "
+            "`triptych rebuild`"
+        )
+    if found["expired"].digest != digest:
+        return None
+    names: dict[str, list[str]] = defaultdict(list)
+    for each in found["expired"].rows:
+        names[each.dataset_id].append(each.name)
+    return sum(remove_expired(service.documents, *each) for each in names.items())

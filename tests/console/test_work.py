@@ -1,0 +1,425 @@
+"""The work list: what a model could not write, what expires, and long work that is watched."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import attrs
+import httpx
+import pytest
+
+pytest.importorskip("starlette")
+
+import triptych
+from support.asgi import Client
+from support.chat_server import whole
+from support.console import HOSTILE, TOKEN, post, read
+from support.provider_server import Asked, ProviderServer, Reply, serving
+from support.servers import listening, served
+from triptych._internal.retries import Retries
+from triptych.errors import ProviderSetupError
+from triptych.layers import LayerBuilder
+from triptych.service import Service
+from triptych.testing.fakes import FakeLLM
+from triptych_adapters.console import waiting
+from triptych_adapters.http import create_app
+from triptych_adapters.http.limits import Limits
+from triptych_adapters.keys import KeyAuthenticator, KeyStore
+from triptych_backends.providers import OpenAIEmbedder, OpenAILLM
+from triptych_backends.providers.connection import Connection
+
+ONCE = Connection(retries=Retries(attempts=1))
+
+
+class Model(FakeLLM):
+    """Answers nothing while it is ``silent``."""
+
+    def __init__(self) -> None:
+        self.silent = True
+        super().__init__(lambda _, text: "" if self.silent and "Beans" in text else "A summary.")
+
+
+@pytest.fixture
+def model() -> Model:
+    return Model()
+
+
+@pytest.fixture
+def kb(tmp_path: Path, model: Model) -> Iterator[Service]:
+    with triptych.open(tmp_path / "kb.db", embedder="hash", llm=model) as opened:
+        docs = opened.dataset("docs")
+        docs.put("guide/tea.md", "# Tea\n\nGreen tea steeps for two minutes.")
+        docs.put("coffee.md", "# Coffee\n\nBeans are roasted.")
+        yield opened
+
+
+@pytest.fixture
+def ask(kb: Service) -> Client:
+    return Client(create_app(kb, write=True, console=True))
+
+
+def build(kb: Service) -> None:
+    builder = LayerBuilder(kb)
+    builder.apply(builder.plan("docs"))
+
+
+# Quarantined layers
+
+
+def test_a_quarantined_layer_is_named_with_its_reason_and_tried_again(
+    kb: Service, ask: Client, model: Model
+) -> None:
+    assert "Quarantined layers" not in ask("GET", "/console/work").text
+    build(kb)
+    text = ask("GET", "/console/work").text
+    assert "Quarantined layers" in text
+    row = text[text.index('id="quarantined"') :]
+    assert re.search(r"coffee\.md</bdi></a></th><td>L0</td><td><strong>empty</strong> \w+", row)
+    assert "tea.md" not in row.partition("</section>")[0]
+    model.silent = False
+    form = {"do": "layers", "dataset": "docs", "name": "coffee.md"}
+    post(ask, "/console/work", **form)
+    assert kb.layer("docs", "coffee.md", "L0") is None  # a build leaves it out
+    post(ask, "/console/work", **form, retry="1")
+    layer = kb.layer("docs", "coffee.md", "L0")
+    assert layer is not None
+    assert layer.content == "A summary."
+    assert "Quarantined layers" not in ask("GET", "/console/work").text
+
+
+def test_a_plan_says_what_is_quarantined_and_takes_it_when_it_is_asked_to(
+    kb: Service, ask: Client, model: Model
+) -> None:
+    build(kb)
+    assert "layers are quarantined, and left out" in ask("GET", "/console/work?plan=docs").text
+    text = ask("GET", "/console/work?plan=docs&retry=1&name=coffee.md").text
+    assert "left out" not in text.partition('id="quarantined"')[0]
+    (form,) = re.findall(r"<form[^>]*>(?:(?!</form>).)*At most.*?</form>", text)
+    assert 'name="retry" value="1"' in form
+    assert 'name="name" value="coffee.md"' in form
+
+
+def test_the_message_of_a_provider_is_for_whoever_sees_the_whole_store(kb: Service) -> None:
+    build(kb)
+    (entry, *_) = LayerBuilder(kb).quarantined("docs")
+    keys = KeyStore.of(kb)
+    whole = keys.add("whole", can_write=True).token
+    part = keys.add("part", dataset_ids=["docs"], can_write=True).token
+    ask = Client(create_app(kb, authenticate=KeyAuthenticator(kb, keys), write=True, console=True))
+    pages = [
+        ask("GET", "/console/work", headers={"Authorization": f"Bearer {each}"}).text
+        for each in (whole, part)
+    ]
+    assert all("<strong>empty</strong>" in each for each in pages)
+    assert [entry.message in each for each in pages] == [True, False]
+
+
+# Expiry
+
+
+def at(days: float) -> datetime:
+    return datetime.now(UTC) + timedelta(days=days)
+
+
+def test_documents_that_expire_are_named_before_they_are_deleted(kb: Service, ask: Client) -> None:
+    for name, days in (("old.md", -1), ("older.md", -2), ("soon.md", 3), ("late.md", 30)):
+        kb.put_document("docs", name, f"Of {name}.", expires_at=at(days))
+    text = ask("GET", "/console/work").text
+    expired, _, soon = text[text.index('id="expired"') :].partition("Within a week")
+    assert [each in expired for each in ("old.md", "older.md", "soon.md")] == [True, True, False]
+    assert "soon.md" in soon
+    assert "late.md" not in text
+    assert "Delete these 2" not in text
+    post(ask, "/console/work", do="expired")
+    assert kb.documents.get_info("docs", "old.md") is not None
+    asked = ask("GET", "/console/work?expired=1").text
+    assert "Delete these 2" in asked
+    (digest,) = re.findall(r'name="digest" value="(\w+)"', asked)
+    kb.put_document("docs", "newer.md", "New.", expires_at=at(-1))
+    answer = post(ask, "/console/work", do="expired", digest=digest)
+    assert answer.headers["location"] == "/console/work?expired=changed#expired"
+    page = ask("GET", "/console/work?expired=changed").text
+    assert "Nothing was deleted" in page
+    assert "newer.md" in page
+    (digest,) = re.findall(r'name="digest" value="(\w+)"', page)
+    answer = post(ask, "/console/work", do="expired", digest=digest)
+    assert answer.headers["location"] == "/console/work?removed=3"
+    assert "3 expired documents were deleted" in ask("GET", "/console/work?removed=3").text
+    left = [each.name for each in kb.documents.list("docs")]
+    assert left == ["coffee.md", "guide/tea.md", "late.md", "soon.md"]
+
+
+def test_a_long_list_says_how_many_more_there_are_and_deletes_what_it_names(
+    kb: Service, ask: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "_LISTED", 3)
+    for number in range(5):
+        kb.put_document("docs", f"{number}.md", "Old.", expires_at=at(-1))
+        kb.put_document("more", f"{number}.md", "Old.", expires_at=at(1))
+    text = ask("GET", "/console/work?expired=1").text
+    assert text.count("And 2 more.") == 2
+    (digest,) = re.findall(r'name="digest" value="(\w+)"', text)
+    post(ask, "/console/work", do="expired", digest=digest)
+    assert [each.name for each in kb.documents.list("docs", limit=2)] == ["3.md", "4.md"]
+
+
+def test_hostile_names_stay_text(kb: Service, ask: Client) -> None:
+    kb.put_document("docs", f"{HOSTILE}.md", "Beans of the hostile.")
+    kb.put_document("docs", f"{HOSTILE}2.md", "Old.", expires_at=at(-1))
+    build(kb)
+    tags = read(ask("GET", "/console/work?expired=1").text)
+    assert tags.open == []
+    assert len(tags.active) == 1
+
+
+def test_whoever_only_reads_is_offered_nothing(kb: Service) -> None:
+    build(kb)
+    kb.put_document("docs", "old.md", "Old.", expires_at=at(-1))
+    text = Client(create_app(kb, console=True))("GET", "/console/work?expired=1").text
+    assert "Quarantined layers" in text
+    assert "old.md" in text
+    assert '<form method="post"' not in text
+
+
+def test_over_another_server_it_says_what_is_not_named(kb: Service) -> None:
+    with (
+        served(kb, write=True) as url,
+        triptych.open(url) as remote,
+    ):
+        ask = Client(create_app(remote, write=True, console=True))
+        answer = ask("GET", "/console/work")
+        refused = post(ask, "/console/work", do="expired")
+        rebuilt = post(ask, "/console/work/stream", do="rebuild", dataset="docs")
+    assert refused.status_code == 501
+    assert "0 documents were made again" in rebuilt.text
+    assert answer.status_code == 200
+    assert "Which documents have expired" in answer.text
+
+
+# Long work
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Iterator[tuple[Service, ProviderServer, threading.Event]]:
+    """A store of six documents whose model, a server on loopback, answers six calls at once, and
+    the others only when the event is set."""
+    free = threading.Event()
+    count = itertools.count()
+
+    def answer(asked: Asked) -> Reply:
+        reply = whole("A summary.")
+        return reply if next(count) < 6 else attrs.evolve(reply, hold=free)
+
+    with serving(answer) as model:
+        llm = OpenAILLM("m", base_url=f"{model.url}/v1", connection=ONCE)
+        with (
+            closing(llm),
+            triptych.open(tmp_path / "slow.db", embedder="hash", llm=llm) as opened,
+        ):
+            for number in range(6):
+                opened.put_document("docs", f"{number}.md", f"# Number {number}\n\nA text.")
+            try:
+                yield opened, model, free
+            finally:
+                free.set()
+
+
+def events(lines: Iterator[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    name = ""
+    for line in lines:
+        if line.startswith("event: "):
+            name = line.removeprefix("event: ")
+        elif line.startswith("data: "):
+            yield name, json.loads(line.removeprefix("data: "))
+
+
+def streamed(url: str, **form: str) -> AbstractContextManager[httpx.Response]:
+    return httpx.stream(
+        "POST",
+        f"{url}/console/work/stream",
+        data={"form_token": "token", "dataset": "docs", **form},
+        headers={**TOKEN, "Accept": "text/event-stream"},
+        timeout=60,
+    )
+
+
+def made(kb: Service) -> int:
+    return len(list(kb.layers("docs")))
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_layers_are_built_while_their_progress_is_told(
+    slow: tuple[Service, ProviderServer, threading.Event],
+) -> None:
+    kb, model, free = slow
+    with (
+        served(kb, write=True, console=True) as url,
+        streamed(url, do="layers", max_calls="1000") as answer,
+    ):
+        told = []
+        for name, value in events(answer.iter_lines()):
+            told.append((name, value))
+            if value.get("done"):
+                free.set()
+    assert (told[0][1]["done"], told[0][1]["total"]) == (0, 14)
+    steps = [value["done"] for name, value in told if name == "progress"]
+    assert steps == sorted(steps)
+    assert any(0 < each < 14 for each in steps)
+    assert re.fullmatch(r"\d+ calls of the model, \d+ tokens", told[-2][1]["used"])
+    assert told[-1] == ("end", {"text": "14 layers were made.", "failures": []})
+    assert made(kb) == 14
+    assert len(model.asked) == 14
+
+
+def test_closing_the_stream_ends_the_work_and_keeps_what_was_made(
+    slow: tuple[Service, ProviderServer, threading.Event],
+) -> None:
+    kb, model, free = slow
+    app = create_app(kb, write=True, console=True)
+    with listening(app) as url:
+        with streamed(url, do="layers", max_calls="1000") as answer:
+            for _, value in events(answer.iter_lines()):
+                if value["done"]:
+                    break
+        until(lambda: app.state.triptych.calls._under_way == 0)
+        asked = len(model.asked)
+        assert 0 < made(kb) < 14  # the model still holds the others: nobody waits for them
+        assert not free.is_set()
+        free.set()
+        time.sleep(0.3)
+        assert len(model.asked) == asked
+        kept = made(kb)
+        with streamed(url, do="layers", max_calls="1000") as answer:
+            *_, (name, value) = events(answer.iter_lines())
+    assert (name, value["text"]) == ("end", f"{14 - kept} layers were made.")
+    assert made(kb) == 14
+
+
+def test_the_time_limit_of_a_request_ends_it_and_says_so(
+    slow: tuple[Service, ProviderServer, threading.Event],
+) -> None:
+    kb, _, _ = slow
+    limits = Limits(seconds=1.5)
+    with (
+        served(kb, write=True, console=True, limits=limits) as url,
+        streamed(url, do="layers") as answer,
+    ):
+        *_, (name, value) = events(answer.iter_lines())
+    assert name == "end"
+    assert re.match(r"\d+ layers were made; the time limit of a request ended it", value["text"])
+    assert value["text"].startswith(f"{made(kb)} layers")
+
+
+def test_chunks_and_vectors_are_watched_too(kb: Service, tmp_path: Path) -> None:
+    for number in range(300):
+        kb.put_document("docs", f"{number}.md", f"Text {number}.", embed="later")
+    with served(kb, write=True, console=True) as url:
+        for do, text in (
+            ("embed", "300 documents have all their vectors now."),
+            ("rebuild", "The chunks and vectors of 0 documents were made again."),
+        ):
+            with streamed(url, do=do) as answer:
+                (*steps, last) = events(answer.iter_lines())
+            assert last == ("end", {"text": text, "failures": []})
+            assert steps[-1][1]["done"] == steps[-1][1]["total"]
+            assert steps[-1][1]["done"] >= 300
+
+
+@pytest.mark.parametrize("do", ["embed", "rebuild"])
+def test_closing_the_stream_ends_embedding_and_keeps_what_was_embedded(
+    do: str, tmp_path: Path
+) -> None:
+    free, count = threading.Event(), itertools.count()
+
+    def answer(asked: Asked) -> Reply:
+        rows = [{"index": at, "embedding": [1.0, 0, 0]} for at in range(len(asked.body["input"]))]
+        reply = Reply(body=json.dumps({"data": rows}).encode())
+        return reply if next(count) < 6 else attrs.evolve(reply, hold=free)
+
+    store = tmp_path / "slow.db"
+    with triptych.open(store, embedder=None) as kb:
+        for number in range(600):
+            kb.put_document("docs", f"{number}.md", f"Text {number}.", embed="later")
+    with serving(answer) as model:
+        embedder = OpenAIEmbedder("m", base_url=model.url, dimension=3, connection=ONCE)
+        with closing(embedder), triptych.open(store, embedder=embedder) as kb:
+            app = create_app(kb, write=True, console=True)
+            with listening(app) as url:
+                with streamed(url, do=do) as reply:
+                    for _, value in events(reply.iter_lines()):
+                        if value["phase"] == "embedding" and value["done"]:
+                            break
+                until(lambda: app.state.triptych.calls._under_way == 0)
+                assert not free.is_set()
+                asked = len(model.asked)
+                (stats,) = kb.stats("docs")
+                assert 0 < stats.vectors < 600
+                free.set()
+                time.sleep(0.3)
+                assert len(model.asked) == asked
+                with streamed(url, do=do) as reply:
+                    *_, (name, _) = events(reply.iter_lines())
+            assert name == "end"
+            assert kb.stats("docs")[0].vectors == 600
+
+
+def test_what_fails_is_named_and_nothing_of_the_inside(kb: Service, model: Model) -> None:
+    model.silent = False
+    model._answer = lambda _, text: ProviderSetupError("key sk-123 was refused")
+    with served(kb, write=True, console=True) as url, streamed(url, do="layers") as answer:
+        text = answer.read().decode()
+    assert "coffee.md: " in text
+    assert "failed, and are tried again by the next run" in text
+    assert "sk-123" not in text
+
+
+@pytest.mark.parametrize(
+    ("form", "status"),
+    [
+        ({"do": "nothing"}, 400),
+        ({"do": "layers", "dataset": "none"}, 404),
+        ({"form_token": ""}, 403),
+    ],
+)
+def test_a_task_that_is_none_is_refused_before_it_begins(
+    form: dict[str, str], status: int, ask: Client
+) -> None:
+    answer = post(ask, "/console/work/stream", **{"do": "rebuild", "dataset": "docs", **form})
+    assert answer.status_code == status
+    assert answer.json()["error"]["message"]
+
+
+def test_nobody_who_only_reads_starts_a_task(kb: Service) -> None:
+    ask = Client(create_app(kb, console=True))
+    assert post(ask, "/console/work/stream", do="rebuild", dataset="docs").status_code == 403
+
+
+def test_without_script_the_page_says_what_came_of_it(ask: Client, model: Model) -> None:
+    for form, text in (
+        ({"do": "rebuild"}, "The chunks and vectors of 0 documents were made again."),
+        ({"do": "embed"}, "0 documents have all their vectors now."),
+        (
+            {"do": "layers", "max_calls": "1"},
+            "the limit of calls ended it, so build again to go on",
+        ),
+        ({"do": "layers"}, "were quarantined, as the model’s answer could not be stored"),
+    ):
+        answer = post(ask, "/console/work", dataset="docs", **form)
+        assert answer.status_code == 303
+        assert text in ask("GET", answer.headers["location"]).text
+    assert 'role="status"' not in ask("GET", "/console/work?did=other&n=3&stopped=other").text
