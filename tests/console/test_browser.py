@@ -119,7 +119,7 @@ def url(kb: Service) -> Iterator[str]:
         return SyncReport()
 
     with served(
-        kb, write=True, console=True, sync=sync, roots=roots, add_folder=add_folder
+        kb, write=True, console=True, sync=sync, roots=roots, add_folder=add_folder, folder_code="c"
     ) as started:
         yield started
 
@@ -266,7 +266,7 @@ def test_files_are_put_several_at_once_and_what_is_no_text_is_named(
     files = [tmp_path / name for name in given]
     with (
         triptych.open(tmp_path / "new.db", embedder="hash") as kb,
-        served(kb, write=True, console=True, add_folder=add_folder) as url,
+        served(kb, write=True, console=True, add_folder=add_folder, folder_code="c") as url,
         Watched(browser, url, viewport={"width": 375, "height": 700}) as page,
     ):
         page.goto("/")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,6 +56,7 @@ def app(kb: Service, settings: Settings, **options: Any) -> Any:
     """The app as `triptych serve` makes it; with ``name`` as `triptych console` does."""
     if options.pop("name", False):
         options["add_folder"] = functools.partial(add_folder, settings)
+        options.setdefault("folder_code", "the code")
     given = {"write": True, "console": True, **options}
     sync, roots = (functools.partial(each, settings) for each in (_sync, _roots))
     return create_app(kb, sync=sync, roots=roots, **given)
@@ -154,7 +156,9 @@ def test_a_folder_of_this_machine_is_named_remembered_and_synced(
     first = ask("GET", "/").text
     assert "Folder on this machine" in first
     assert "Sync the folders" not in first  # there are none yet
-    answer = post(ask, "/console/datasets", do="folder", folder=str(notes), dataset="docs")
+    answer = post(
+        ask, "/console/datasets", do="folder", code="the code", folder=str(notes), dataset="docs"
+    )
     assert "2 added" in answer.text
     assert [each.name for each in kb.list_documents("docs")] == ["coffee.md", "tea.md"]
     (root,) = remembered_roots(kb, settings).all()
@@ -181,7 +185,9 @@ def test_what_is_no_folder_is_refused_with_a_hint(
     folder: str, kb: Service, settings: Settings
 ) -> None:
     ask = Client(app(kb, settings, name=True))
-    answer = post(ask, "/console/datasets", do="folder", folder=folder, dataset="docs")
+    answer = post(
+        ask, "/console/datasets", do="folder", code="the code", folder=folder, dataset="docs"
+    )
     assert answer.status_code == 400
     assert "is no folder on this machine: write its whole path" in answer.text
     assert read(answer.text).open == []
@@ -202,7 +208,7 @@ def test_names_of_files_that_are_no_text_are_shown_all_the_same(
 def test_no_folder_is_named_from_elsewhere_or_where_that_was_not_asked_for(
     kb: Service, settings: Settings, notes: Path
 ) -> None:
-    form = {"do": "folder", "folder": str(notes), "dataset": "docs"}
+    form = {"do": "folder", "code": "the code", "folder": str(notes), "dataset": "docs"}
     for made in (app(kb, settings), app(kb, settings, write=False)):
         ask = Client(made)
         assert "Folder on this machine" not in ask("GET", "/").text
@@ -219,9 +225,22 @@ def test_no_folder_is_named_from_elsewhere_or_where_that_was_not_asked_for(
     assert Client(made)("POST", "/console/datasets", data=form).status_code == 403  # another site
     assert list(kb.list_datasets()) == []
     keys = KeyAuthenticator(kb, KeyStore.of(kb))
-    for options in ({"authenticate": keys}, {"write": False}):
+    for options in ({"authenticate": keys}, {"write": False}, {"folder_code": ""}):
         with pytest.raises(ValidationError, match="add_folder"):
             app(kb, settings, name=True, **options)
+
+
+@pytest.mark.parametrize("code", ["", "another", "the code but longer"])
+@pytest.mark.parametrize("folder", ["notes", "nowhere"])
+def test_no_folder_is_read_without_the_code_of_the_terminal(
+    code: str, folder: str, kb: Service, settings: Settings, notes: Path
+) -> None:
+    ask = Client(app(kb, settings, name=True))
+    path = str(notes.parent / folder)
+    answer = post(ask, "/console/datasets", do="folder", code=code, folder=path, dataset="docs")
+    assert answer.status_code == 403
+    assert "not the code that the terminal" in answer.text
+    assert list(kb.list_datasets()) == []
 
 
 @pytest.mark.process
@@ -244,7 +263,9 @@ def test_only_a_console_that_writes_without_keys_takes_a_folder(
         page = httpx.get(f"{served.url}/", headers=headers, timeout=60).text
         assert "There is no document yet" in page
         assert ("Folder on this machine" in page) is offered
+        said = re.search(r"type this code there: (\w+)", served.log.read_text())
         form = {"do": "folder", "folder": str(notes), "dataset": "docs", "form_token": "token"}
+        form["code"] = said[1] if said else ""
         answer = httpx.post(
             f"{served.url}/console/datasets", data=form, headers={**TOKEN, **headers}, timeout=60
         )

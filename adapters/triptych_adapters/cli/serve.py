@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -145,7 +146,9 @@ def console(
 ) -> None:
     """Look at the knowledge base in the browser, until Ctrl-C.
 
-    This is `triptych serve` on a free port of this machine; its URL is on stdout.
+    This is `triptych serve` on a free port of this machine; its URL is on stdout. With --write it
+    also prints a code, which the page asks for when you add a folder there; where the store has
+    keys, none can be added there.
     """
     _require_server(True)
     from triptych_adapters.cli.folders import add_folder
@@ -153,8 +156,11 @@ def console(
     from triptych_factory.backends import check_local
 
     check_local(session.settings(), "serving")
+    code = secrets.token_hex(6)
 
     def started(url: str) -> None:
+        if write:
+            session.output.note(f"to add a folder in the browser, type this code there: {code}")
         session.output.show({"url": url, "write": write}, lines=[url])
         if browser:
             import webbrowser
@@ -166,6 +172,7 @@ def console(
         port=port,
         write=write,
         add_folder=add_folder if write else None,
+        folder_code=code,
     )
     run(options, started)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from triptych.errors import CancelledError, NotAvailableError, ValidationError
+from triptych.errors import AccessDeniedError, CancelledError, NotAvailableError, ValidationError
 from triptych.sync import RememberedRoot, SyncReport
 from triptych_adapters.console.site import Made, html, render, see_other
 from triptych_adapters.console.visit import Visit, check_linkable, may
@@ -71,6 +72,11 @@ def _synced(visit: Visit) -> SyncReport:
                 raise NotAvailableError(
                     "a folder is named only in `triptych console --write`, over a store without "
                     "keys, on the machine that it runs on"
+                )
+            if not secrets.compare_digest(visit.one("code").encode(), server.folder_code.encode()):
+                raise AccessDeniedError(
+                    "this is not the code that the terminal of `triptych console` shows: without "
+                    "it, anyone who can log in to this machine could have your folders read"
                 )
             path, dataset_id = _folder(visit.one("folder")), visit.one("dataset", "default")
             check_linkable(dataset_id)

@@ -70,6 +70,7 @@ def create_app(
     sync: Callable[[Service], SyncReport] | None = None,
     roots: Callable[[Service], Sequence[RememberedRoot]] | None = None,
     add_folder: Callable[[Service, Path, str], SyncReport] | None = None,
+    folder_code: str = "",
     metrics: Metrics | None = None,
     console: bool = False,
 ) -> Starlette:
@@ -90,19 +91,21 @@ def create_app(
         sync: syncs folders into ``service``, for ``/ingest`` and the console by unrestricted keys.
         roots: lists these folders, for the console of unrestricted keys.
         add_folder: adds a folder of this machine, at a path, to a dataset and syncs it: what the
-            console then lets anyone on this machine do. Not with ``authenticate``.
+            console then lets whoever knows ``folder_code`` do. Not with ``authenticate``.
+        folder_code: what is typed with a folder, since without keys anyone who can log in to this
+            machine can open the console.
         metrics: the metrics of ``/metrics``, such as a `PrometheusObserver` that is also passed to
             `triptych.telemetry.observe`; None omits the route.
         console: whether to serve pages for people at ``/``; needs Jinja2.
 
     Raises:
         ValidationError: ``service`` is not a Service, an origin is invalid, or ``add_folder`` is
-            given with ``authenticate`` or without ``write``.
+            given with ``authenticate``, or without ``write`` or ``folder_code``.
     """
-    if add_folder is not None and (authenticate is not None or not write):
+    if add_folder is not None and (authenticate is not None or not write or not folder_code):
         raise ValidationError(
             "add_folder reads any folder of this machine: only a console without keys, that "
-            "writes, may have it"
+            "writes and asks for a folder_code, may have it"
         )
     check_service(service, "create_app", "search", "put_document", "get_document")
     check_origins(origins, keys=authenticate is not None)
@@ -117,6 +120,7 @@ def create_app(
         sync=sync,
         roots=roots,
         add_folder=add_folder,
+        folder_code=folder_code,
     )
 
     @asynccontextmanager

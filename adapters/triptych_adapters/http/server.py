@@ -369,6 +369,7 @@ class Server:
     sync: Callable[[Service], Any] | None = None
     roots: Callable[[Service], Sequence[RememberedRoot]] | None = None
     add_folder: Callable[[Service, Path, str], SyncReport] | None = None
+    folder_code: str = attrs.field(default="", repr=False)
 
     async def service_of(self, request: Request, *, named: bool = False) -> Service:
         """What the sender of a request may use.

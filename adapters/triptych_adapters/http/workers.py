@@ -112,6 +112,7 @@ class ServeOptions:
             import it.
         add_folder: adds and syncs a folder of this machine that is named in the console, where the
             store has no keys and only this machine is answered; None refuses that.
+        folder_code: what is typed with it.
     """
 
     settings: Settings
@@ -129,6 +130,7 @@ class ServeOptions:
     drain_seconds: float = 30.0
     authenticator: Callable[[Service], Authenticator | None] = authenticator
     add_folder: Callable[[Settings, Service, Path, str], SyncReport] | None = None
+    folder_code: str = attrs.field(default="", repr=False)
 
 
 def serve(options: ServeOptions, started: Callable[[str], None]) -> None:
@@ -198,6 +200,7 @@ def _app(options: ServeOptions, shared: Path | None) -> ASGIApp:
         add_folder=None
         if options.add_folder is None or authenticate is not None
         else functools.partial(options.add_folder, options.settings),
+        folder_code=options.folder_code,
         metrics=shown,
         console=options.console,
     )
