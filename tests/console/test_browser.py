@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import threading
 import time
@@ -19,12 +20,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 pytest.importorskip("starlette")
 
 import triptych
-from support.servers import served
+from support.chat_server import chat, streamed
+from support.servers import served, started
 from triptych import deadlines
 from triptych.records import Layer, QuarantinedLayer
 from triptych.service import Service
@@ -220,6 +223,7 @@ def test_a_layer_is_made_within_a_budget_by_keyboard(browser: Any, url: str, kb:
         page.wait_for_url("**/console/work")
 
 
+@pytest.mark.process
 def test_a_build_is_watched_cancelled_and_gone_on_with(browser: Any, tmp_path: Path) -> None:
     free, counted = threading.Event(), itertools.count()
 
@@ -252,6 +256,34 @@ def test_a_build_is_watched_cancelled_and_gone_on_with(browser: Any, tmp_path: P
             assert len(list(kb.layers("docs"))) == 14
 
 
+@pytest.mark.process
+def test_a_server_that_goes_away_is_told_of_and_takes_no_word_with_it(
+    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with triptych.open(tmp_path / "kb.db", embedder="hash") as kb:
+        kb.put_document("docs", "tea.md", "# Tea\n\nGreen tea steeps for two minutes.")
+    reply = streamed(["Green tea ", "steeps."])
+    with chat(attrs.evolve(reply, cut=len(reply.body[0]), hold=threading.Event())) as model:
+        monkeypatch.setenv("TRIPTYCH_LLM", "openai:small")
+        monkeypatch.setenv("TRIPTYCH_LLM_BASE_URL", f"{model.url}/v1")
+        monkeypatch.setenv("TRIPTYCH_LLM_API_KEY", "of-the-tests")
+        with started(tmp_path, "--write") as server, Watched(browser, server.url) as page:
+            page.goto("/console/ask?d=docs")
+            page.fill("[name=q]", "how long does green tea steep")
+            press(page, "Enter")
+            page.locator(".answer", has_text="Green tea").wait_for()
+            work = page.context.new_page()
+            work.goto("/console/work?plan=docs")
+            work.get_by_role("button", name="Make them").click()
+            work.wait_for_selector(".running progress")
+            os.killpg(server.process.pid, signal.SIGKILL)
+            for each in (page, work):
+                each.get_by_text("The connection to the server was lost").wait_for()
+            assert "Green tea" in page.inner_text("[data-answer]")
+            assert page.input_value("[name=q]") == "how long does green tea steep"
+
+
+@pytest.mark.process
 def test_files_are_put_several_at_once_and_what_is_no_text_is_named(
     browser: Any, tmp_path: Path
 ) -> None:

@@ -46,8 +46,8 @@ for (const block of document.querySelectorAll("pre.copy")) {
   block.after(button);
 }
 
-// The events of an answer that is sent in parts; one that is refused throws.
-async function* events(answer) {
+// The events of an answer that is sent in parts, to the last; one that is refused or breaks off throws.
+async function* events(answer, last) {
   if (!answer.ok) throw new Error((await answer.json()).error.message);
   let rest = "";
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -58,9 +58,14 @@ async function* events(answer) {
       const value = JSON.parse(data);
       if (name === "error") throw new Error(value.error.message);
       yield [name, value];
+      if (name === last) return;
     }
   }
+  throw new TypeError();
 }
+
+// Of a connection that breaks, browsers throw a TypeError.
+const why = (error) => error instanceof TypeError ? "The connection to the server was lost. Reload the page to see whether it is there again." : error.message;
 
 function made(tag, fields, ...inside) {
   const element = Object.assign(document.createElement(tag), fields);
@@ -122,13 +127,15 @@ for (const form of document.querySelectorAll("form[data-stream]")) {
     try {
       const answer = await fetch(`${form.dataset.stream}?${asked}`, { headers: { Accept: "text/event-stream" } });
       let text = "";
-      for await (const [name, value] of events(answer)) {
+      for await (const [name, value] of events(answer, "answer")) {
         if (name === "text") shown.firstChild.textContent = text += value.text;
         else shown.innerHTML = value.html;
       }
     } catch (error) {
-      shown.firstChild.textContent = error.message;
-      shown.firstChild.className = "failed";
+      const failed = made("p", { className: "failed" }, why(error));
+      failed.setAttribute("role", "alert");
+      if (shown.firstChild.textContent === "…") shown.replaceChildren(failed);
+      else shown.append(failed);
     }
   });
 }
@@ -150,23 +157,22 @@ for (const form of document.querySelectorAll("form[data-progress]")) {
     shown.append(end);
     buttons.forEach((each) => each.disabled = true);
     cancel.focus();
-    let cut = "The connection ended.", done = 0;
+    let cut = "", done = 0;
     try {
       const body = new URLSearchParams(new FormData(form));
       const answer = await fetch(form.getAttribute("data-progress"), { method: "POST", body, signal: stop.signal, headers: { Accept: "text/event-stream" } });
-      for await (const [name, value] of events(answer)) {
+      for await (const [name, value] of events(answer, "end")) {
         if (name === "progress") {
           done = value.done;
           const of = value.total === null ? "" : ` of ${value.total}`;
           if (value.total !== null) Object.assign(bar, { max: Math.max(value.total, 1), value: value.done });
           far.textContent = [`${value.phase}: ${value.done}${of}`, value.used].filter(Boolean).join(", ");
         } else {
-          cut = "";
           end.replaceChildren(value.text, ...value.failures.flatMap((each) => [made("br", {}), each]));
         }
       }
     } catch (error) {
-      cut = stop.signal.aborted ? "Cancelled." : error.message;
+      cut = stop.signal.aborted ? "Cancelled." : why(error);
     }
     if (cut) end.textContent = !done ? cut : `${cut} What was made so far is kept; start it again to go on.`;
     end.append(" ", made("a", { href: location.pathname }, "What waits now"));
