@@ -2,11 +2,12 @@
 
     python tools/console_pictures.py
 
-Needs what ``make console-tests`` installs: playwright and Chromium.
+Needs what ``make console-tests`` installs: Chromium.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import socket
@@ -14,31 +15,49 @@ import sys
 import tempfile
 import threading
 import time
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import uvicorn
+from PIL import Image
 from playwright.sync_api import sync_playwright
 
 import triptych
+from triptych.access import Access
+from triptych.access.proposals import Proposals
+from triptych.errors import PendingReviewError
 from triptych.layers import ExtractiveSummarizer, LayerBuilder
 from triptych.service import Service
+from triptych.testing.fakes import FakeLLM
 from triptych_adapters.http import create_app
+from triptych_adapters.keys import KeyStore
 
 ROOT = Path(__file__).parents[1]
 PICTURES = ROOT / "docs" / "how-to"
 QUESTION = "when+is+a+chunk+embedded+again"
+ANSWER = (
+    "A chunk is embedded again when its text or the embedder changes [1]. "
+    "Text that still has its vector is not embedded twice [2]. This is fast."
+)
 PAGES = {
     "search": f"/?q={QUESTION}&lanes=1&numbers=1",
     "why": f"/?q={QUESTION}&why=how-to/watch.md&k=3#why",
     "document": "/console/documents/docs/concepts.md?from=1600&to=2100#passage",
+    "documents": "/console/datasets/docs?f.kind=how-to",
+    "ask": f"/console/ask?q={QUESTION}&d=docs",
     "work": "/console/work?plan=docs",
+    "reviews": "/console/reviews?dataset=docs",
+    "gaps": "/console/gaps",
     "golden": "/console/golden?dataset=docs&a=mode%3Dbm25&b=mode%3Dhybrid",
+    "put": "/console/put",
+    "keys": "/console/keys",
+    "connect": "/console/connect",
 }
 
 
 def fill(kb: Service) -> None:
-    """The documentation, with an edit, layers of a part, and a few judged questions."""
+    """The documentation, with an edit, layers of a part, a proposal, a key, and questions."""
     docs = kb.dataset("docs")
     for path in sorted((ROOT / "docs").rglob("*.md")):
         name = path.relative_to(ROOT / "docs").as_posix()
@@ -47,6 +66,14 @@ def fill(kb: Service) -> None:
     builder = LayerBuilder(kb, ExtractiveSummarizer())
     builder.apply(builder.plan("docs", names=["how-to/watch.md", "concepts.md"]))
     docs.put("concepts.md", docs.get("concepts.md").content + "\nOne sentence more.\n")
+    KeyStore.of(kb).add("the bot", can_write=True, agent=True)
+    Proposals.of(kb).set_reviewed("docs", True)
+    bot = kb.restricted(Access(can_write=True, agent=True, caller="the bot"))
+    text = docs.get("how-to/watch.md").content + "\nA watch ends with Ctrl-C.\n"
+    with contextlib.suppress(PendingReviewError):
+        bot.put_document("docs", "how-to/watch.md", text, {"sources": ["a talk"]})
+    for question in ("which wine goes with trout", "which wine with the trout"):
+        kb.search(question, dataset_id="docs")
 
 
 def main() -> int:
@@ -57,7 +84,12 @@ def main() -> int:
         return 1
     with (
         tempfile.TemporaryDirectory() as folder,
-        triptych.open(Path(folder, "kb.db"), embedder="local") as kb,
+        triptych.open(
+            Path(folder, "kb.db"),
+            embedder="local",
+            llm=FakeLLM(lambda *_: ANSWER),
+            question_log=True,
+        ) as kb,
         sync_playwright() as playwright,
         socket.create_server(("127.0.0.1", 0)) as listener,
     ):
@@ -75,7 +107,7 @@ def main() -> int:
 
 
 def take(browser: Any, url: str) -> None:
-    """A picture of each page."""
+    """A picture of each page, in few colours: they are kept with the sources."""
     page = browser.new_context(base_url=url, viewport={"width": 1100, "height": 800}).new_page()
     for question, name in (
         ("what+is+stale", "concepts.md"),
@@ -87,7 +119,8 @@ def take(browser: Any, url: str) -> None:
     for name, path in PAGES.items():
         page.goto(path)
         time.sleep(0.2)
-        page.screenshot(path=PICTURES / f"console-{name}.png")
+        picture = Image.open(BytesIO(page.screenshot())).convert("RGB").quantize(48)
+        picture.save(PICTURES / f"console-{name}.png", optimize=True)
 
 
 if __name__ == "__main__":

@@ -109,6 +109,20 @@ def test_a_document_shows_chunks_versions_and_their_difference(ask: Client) -> N
     assert "an earlier state" in earlier
 
 
+@pytest.mark.parametrize(
+    ("path", "current"),
+    [
+        ("/", ["page", "Search"]),
+        ("/console/datasets", ["page", "Documents"]),
+        ("/console/documents/docs/coffee.md", ["true", "Documents"]),
+        ("/console/put", ["true", "Documents"]),
+    ],
+)
+def test_the_menu_says_where_one_is(path: str, current: list[str], ask: Client) -> None:
+    found = re.findall(r'aria-current="(\w+)">([^<]+)<', ask("GET", path).text)
+    assert found == [tuple(current)]
+
+
 def test_a_version_is_restored_and_a_reload_does_nothing(kb: Service, ask: Client) -> None:
     path = "/console/documents/docs/guide%2Ftea.md"
     answer = post(ask, path, do="restore", version="1")
