@@ -72,8 +72,8 @@ def fill(kb: Service) -> None:
     text = docs.get("how-to/watch.md").content + "\nA watch ends with Ctrl-C.\n"
     with contextlib.suppress(PendingReviewError):
         bot.put_document("docs", "how-to/watch.md", text, {"sources": ["a talk"]})
-    for question in ("which wine goes with trout", "which wine with the trout"):
-        kb.search(question, dataset_id="docs")
+    for question in ("Riesling with trout", "trout with Riesling"):
+        kb.search(question, dataset_id="docs", mode="bm25")
 
 
 def main() -> int:
