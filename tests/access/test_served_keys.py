@@ -188,3 +188,30 @@ def test_a_key_that_ends_is_refused_from_then_on(whole: Service) -> None:
     assert ask("GET", "/v1/datasets").status_code == 200
     keys.revoke(made.key.id)
     assert ask("GET", "/v1/datasets").status_code == 401
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer"])
+@pytest.mark.parametrize("door", ["http", "mcp"])
+def test_a_key_is_refused_where_none_are_checked(door: str, scheme: str) -> None:
+    """As after the first key was made: a server that ignored it would let an agent do all."""
+    from triptych_adapters.http.app import create_app
+
+    with base(lambda dataset_id, metadata: True) as service:
+        app: Any = create_app(service, write=True)
+        if door == "mcp":
+            pytest.importorskip("mcp")
+            from triptych_adapters.mcp.http import make_app
+            from triptych_adapters.mcp.server import ServerOptions, make_server
+
+            app = make_app(make_server(service, ServerOptions(write=True)))
+        token = KeyStore.of(service).add("the bot", can_write=True, agent=True).token
+        ask = Client(app)
+        path = "/mcp" if door == "mcp" else "/v1/datasets/kb/documents/new.md"
+        method = "POST" if door == "mcp" else "PUT"
+        body = {"content": "Written past every review."}
+        refused = ask(method, path, json=body, headers={"Authorization": f"{scheme} {token}"})
+        assert (refused.status_code, refused.json()["error"]["code"]) == (401, "UNAUTHORIZED")
+        assert "start the server again" in refused.json()["error"]["hint"]
+        assert "new.md" not in [each.name for each in service.list_documents("kb")]
+        others = ask("PUT", "/v1/live", headers={"Authorization": "Bearer of a proxy"})
+        assert others.status_code != 401

@@ -191,6 +191,14 @@ def test_a_document_is_found_judged_and_opened_by_keyboard(browser: Any, url: st
         assert page.evaluate("document.activeElement.id") == "hit-1"
         press(page, "r")
         page.wait_for_selector('#hit-1 [aria-pressed="true"]')
+        pressed, other = (
+            page.locator(f'#hit-1 [aria-pressed="{each}"]').evaluate(
+                "each => getComputedStyle(each).backgroundColor"
+            )
+            for each in ("true", "false")
+        )
+        assert pressed != other
+        assert page.url.endswith("#hit-1")
         press(page, "j", "Enter")
         page.wait_for_url("**/console/documents/**")
         assert page.locator("#passage").is_visible()
@@ -304,6 +312,7 @@ def test_files_are_put_several_at_once_and_what_is_no_text_is_named(
         page.goto("/")
         assert page.evaluate("document.documentElement.scrollWidth") <= 375
         page.get_by_label("Text files").set_input_files(files)
+        page.get_by_role("button", name="Put the document").click()
         page.get_by_text("2 of 4 files were put.").wait_for()
         check_by_axe(page)
         said = page.inner_text(".stack")
@@ -312,6 +321,7 @@ def test_files_are_put_several_at_once_and_what_is_no_text_is_named(
         assert kb.get_document("default", "b.txt").content == "Zwei \u00e4"
         page.goto("/console/put")
         page.get_by_label("Text files").set_input_files(files[1:3])
+        page.get_by_role("button", name="Put the document").click()
         page.get_by_text("0 of 2 files were put.").wait_for()
         assert "a.md: there is a document 'a.md' already" in page.inner_text(".stack")
         page.get_by_label("Text files").set_input_files(files[1:2])
@@ -324,9 +334,13 @@ def test_files_are_put_several_at_once_and_what_is_no_text_is_named(
             "document.querySelector('form[data-drop]').dispatchEvent("
             "new DragEvent('drop', { dataTransfer: given, bubbles: true, cancelable: true })) }"
         )
+        page.get_by_text("2 files: d.md, e.md.").wait_for()
+        page.fill("[name=dataset]", "dropped")
+        page.get_by_role("button", name="Put the document").click()
         page.get_by_text("2 of 2 files were put.").wait_for()
         names = [each.name for each in kb.list_documents("default")]
-        assert names == ["a.md", "b.txt", "d.md", "e.md"]
+        assert names == ["a.md", "b.txt"]
+        assert [each.name for each in kb.list_documents("dropped")] == ["d.md", "e.md"]
 
 
 @pytest.mark.process

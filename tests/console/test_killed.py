@@ -26,7 +26,7 @@ def test_an_answered_judgement_survives_a_kill(store: str, workers: str, tmp_pat
         kb.put_document("docs", "a.md", "A kettle.")
     with (
         started(tmp_path, "--write", "--workers", workers, store=url) as served,
-        httpx.Client(base_url=served.url) as browser,
+        httpx.Client(base_url=served.url, timeout=60) as browser,
     ):
         found = re.search(r'name="form_token" value="([^"]+)"', browser.get("/?q=kettle").text)
         assert found is not None
@@ -36,5 +36,5 @@ def test_an_answered_judgement_survives_a_kill(store: str, workers: str, tmp_pat
         assert answer.status_code == 303
         assert served.process.wait(60) == -signal.SIGKILL
     with started(tmp_path, store=url) as served:
-        kept = httpx.get(f"{served.url}/console/golden?dataset=docs&download=1").json()
+        kept = httpx.get(f"{served.url}/console/golden?dataset=docs&download=1", timeout=60).json()
     assert [each["relevance"] for each in kept["queries"]] == [{"a.md": 2}]

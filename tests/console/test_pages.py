@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 from urllib.parse import quote
 
@@ -126,7 +127,8 @@ def test_the_menu_says_where_one_is(path: str, current: list[str], ask: Client) 
 def test_a_version_is_restored_and_a_reload_does_nothing(kb: Service, ask: Client) -> None:
     path = "/console/documents/docs/guide%2Ftea.md"
     answer = post(ask, path, do="restore", version="1")
-    assert (answer.status_code, answer.headers["location"]) == (303, path)
+    assert (answer.status_code, answer.headers["location"]) == (303, f"{path}?done=restored")
+    assert "stored again, as a new version" in ask("GET", answer.headers["location"]).text
     assert "two minutes" in kb.get_document("docs", "guide/tea.md").content
 
 
@@ -218,7 +220,8 @@ def test_without_a_model_asking_says_what_to_set(ask: Client) -> None:
 
 def test_a_text_is_put(kb: Service, ask: Client) -> None:
     answer = post(ask, "/console/put", dataset="new", name="a b/ä.md", content="One.\r\nTwo.")
-    assert answer.headers["location"] == "/console/documents/new/" + quote("a b/ä.md", safe="")
+    there = "/console/documents/new/" + quote("a b/ä.md", safe="")
+    assert answer.headers["location"] == f"{there}?done=put"
     assert kb.get_document("new", "a b/ä.md").content == "One.\nTwo."
 
 
@@ -301,6 +304,31 @@ def test_a_key_is_asked_for_kept_in_a_cookie_and_never_in_a_url(
     assert ask("GET", "/?q=tea", headers=headers).status_code == 200
     # The API takes no cookie: no page of another site could use it.
     assert ask("GET", "/v1/datasets", headers=headers).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("asked", "back"),
+    [
+        ("/?q=green+tea&d=docs", "/?q=green+tea&d=docs"),
+        ("/console/documents/docs/guide%2Ftea.md", None),
+        ("/console/sign-in", "/"),
+    ],
+)
+def test_who_signs_in_sees_the_page_that_was_asked_for(
+    asked: str, back: str | None, keyed: tuple[Client, dict[str, str]]
+) -> None:
+    ask, tokens = keyed
+    found = re.search(r'name="back" value="([^"]*)"', ask("GET", asked).text)
+    assert found is not None
+    answer = post(ask, "/console/sign-in", key=tokens["all"], back=unescape(found[1]))
+    assert answer.headers["location"] == (back or asked)
+
+
+@pytest.mark.parametrize("back", ["https://elsewhere.example", "//elsewhere", "/v1/x", "\r\nA: b"])
+def test_nobody_is_led_elsewhere(back: str, keyed: tuple[Client, dict[str, str]]) -> None:
+    ask, tokens = keyed
+    answer = post(ask, "/console/sign-in", key=tokens["all"], back=back)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
 
 
 def test_what_a_key_may_not_see_is_on_no_page(keyed: tuple[Client, dict[str, str]]) -> None:

@@ -112,9 +112,9 @@ def test_deletions_metadata_and_datasets_that_are_not_there_yet(
     names = {"names": ["pots.md"], "changes": {"seen": True}}
     bot("POST", "/v1/datasets/docs/metadata", json=names)
     text = clients["ann"]("GET", PAGE).text
-    assert "Deletion of <bdi>tea.md</bdi>" in text
+    assert "<bdi>tea.md</bdi>: deletion" in text
     assert '<span class="removed">-Green tea steeps for two minutes.</span>' in text
-    assert "Metadata of <bdi>pots.md</bdi>" in text
+    assert "<bdi>pots.md</bdi>: metadata" in text
     assert '<span class="added">+seen: True</span>' in text
     content = {"content": "First."}
     assert bot("PUT", "/v1/datasets/new/documents/a.md", json=content).status_code == 409

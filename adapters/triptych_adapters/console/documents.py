@@ -187,17 +187,19 @@ def _change_document(visit: Visit) -> Made:
         case "restore":
             version = visit.number("version", 0, least=1, most=10**9)
             service.restore(dataset_id, name, version, if_version=seen)
+            done = "restored"
         case "rebuild":
             service.rebuild(dataset_id=dataset_id, doc_name=name)
+            done = "rebuilt"
         case "delete" if visit.one("confirm") != name:
             return see_other(visit.request, f"{here}?unconfirmed=1#delete")
         case "delete":
             if not service.delete_document(dataset_id, name, if_version=seen):
                 raise NotFoundError(f"there is no document {name!r:.100} any more")
-            return see_other(visit.request, path_of("datasets", dataset_id))
+            return see_other(visit.request, f"{path_of('datasets', dataset_id)}?done=deleted")
         case unknown:
             raise ValidationError(f"there is no action {unknown!r:.60}")
-    return see_other(visit.request, here)
+    return see_other(visit.request, f"{here}?done={done}")
 
 
 def put(visit: Visit) -> Made:
@@ -212,7 +214,7 @@ def put(visit: Visit) -> Made:
     except ConflictError:
         taken = f"there is a document {name!r} already: choose another name, or replace it"
         return html(render("put", visit, **new(visit, taken)), 409)
-    return see_other(visit.request, path_of("documents", dataset_id, name))
+    return see_other(visit.request, f"{path_of('documents', dataset_id, name)}?done=put")
 
 
 def new(visit: Visit, taken: str = "") -> dict[str, Any]:

@@ -20,7 +20,7 @@ from triptych.search.dataset_settings import GOLDEN_SETTINGS
 from triptych.search.question_log import unlogged
 from triptych.service import Service
 from triptych_adapters.console.site import HEADERS, Made, see_other
-from triptych_adapters.console.visit import Visit
+from triptych_adapters.console.visit import Visit, own_path
 
 _TRIES: Final = 20
 _RIGHT: Final = 2
@@ -94,9 +94,8 @@ def judge(visit: Visit) -> Made:
         return [*others, {**kept, "relevance": grades}]
 
     change(visit, dataset_id, edit)
-    back = visit.one("back")
-    own = back.startswith(("/?", "/console/"))
-    return see_other(visit.request, back if own else f"/console/golden?dataset={quote(dataset_id)}")
+    back = own_path(visit.one("back"), f"/console/golden?dataset={quote(dataset_id)}")
+    return see_other(visit.request, back)
 
 
 def grades_of(visit: Visit, dataset_ids: Sequence[str], text: str) -> dict[str, int]:

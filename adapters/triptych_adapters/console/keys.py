@@ -24,7 +24,7 @@ def _store(visit: Visit) -> KeyStore:
         AccessDeniedError: the key is restricted.
         NotAvailableError: the store keeps no keys.
     """
-    visit.server.check_sees_all(visit.own, "keys are")
+    visit.server.check_sees_all(visit.service, "keys are")
     return KeyStore.of(visit.server.service)
 
 
@@ -58,7 +58,7 @@ def change_keys(visit: Visit) -> Made:
             store.revoke(visit.one("id"))
         case unknown:
             raise ValidationError(f"there is no action {unknown!r:.60}")
-    return see_other(visit.request, "/console/keys")
+    return see_other(visit.request, "/console/keys?done=revoked")
 
 
 def _where(text: str) -> dict[str, Any] | None:

@@ -31,7 +31,7 @@ from triptych_adapters.console.site import (
     set_cookie,
     sign_in_page,
 )
-from triptych_adapters.console.visit import KEY_COOKIE, Visit, posted, service_of
+from triptych_adapters.console.visit import KEY_COOKIE, Visit, own_path, posted, service_of
 from triptych_adapters.http.routes import RawRoute
 from triptych_adapters.http.server import Server
 
@@ -91,12 +91,13 @@ def sessions(server: Server) -> Iterator[RawRoute]:
         return sign_in_page(request, "")
 
     async def sign_in(request: Request) -> Response:
-        key = dict(await posted(request)).get("key", "").strip()
+        form = dict(await posted(request))
+        key, back = form.get("key", "").strip(), form.get("back", "")
         try:
             await service_of(server, request, key=key)
         except AuthenticationError:
-            return sign_in_page(request, REFUSED, 401)
-        response = see_other(request, "/")
+            return sign_in_page(request, REFUSED, 401, back=back)
+        response = see_other(request, own_path(back, "/"))
         set_cookie(response, request, KEY_COOKIE, key)
         return response
 

@@ -92,7 +92,7 @@ def decide(visit: Visit) -> Made:
     elif do in ("approve", "refuse"):
         act = kept.approve if do == "approve" else kept.refuse
         act(visit.service, dataset_id, visit.one("id"), _who(visit))
-    return see_other(visit.request, f"/console/reviews?dataset={quote(dataset_id)}")
+    return see_other(visit.request, f"/console/reviews?dataset={quote(dataset_id)}&done={do}")
 
 
 def _who(visit: Visit) -> str:

@@ -23,8 +23,10 @@ from triptych_adapters.console.visit import (
     TOKEN_COOKIE,
     TOKEN_FIELD,
     Visit,
+    asked_path,
     field_of,
     is_filtered_by,
+    own_path,
     path_of,
     root_of,
     visit_of,
@@ -112,7 +114,9 @@ def render(template: str, visit: Visit | None, **values: Any) -> bytes:
     common = {
         "visit": visit,
         "root": "" if visit is None else visit.root,
-        "signed_in": visit is not None and KEY_COOKIE in visit.request.cookies,
+        "signed_in": visit is not None
+        and visit.server.authenticate is not None
+        and KEY_COOKIE in visit.request.cookies,
         "version": triptych.__version__,
     }
     return made.render(common | values).encode(errors="replace")  # names of files may be no text
@@ -198,10 +202,13 @@ class Site:
         yield RawRoute("/console/static/{file}", answer, methods=["GET"], name="console_static")
 
 
-def sign_in_page(request: Request, refused: str, status: int = 200) -> Response:
-    """The form that takes a key."""
+def sign_in_page(request: Request, refused: str, status: int = 200, *, back: str = "") -> Response:
+    """The form that takes a key, and then leads ``back``, or to the page that was asked for."""
     token = request.cookies.get(TOKEN_COOKIE) or secrets.token_urlsafe(24)
-    page = render("sign_in", None, refused=refused, form_token=token, root=root_of(request))
+    query = f"?{request.url.query}" if request.url.query else ""
+    asked = back or (asked_path(request) + query if request.method == "GET" else "")
+    values = {"form_token": token, "root": root_of(request), "back": own_path(asked, "")}
+    page = render("sign_in", None, refused=refused, **values)
     response = html(page, status)
     set_cookie(response, request, TOKEN_COOKIE, token)
     return response

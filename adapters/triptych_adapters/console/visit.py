@@ -47,6 +47,19 @@ def check_linkable(*names: str) -> None:
             raise ValidationError(f"{each!r} is the name of a folder to a browser: choose another")
 
 
+def asked_path(request: Request) -> str:
+    """The path that was asked for below that of the app, as it was sent, without its query."""
+    raw = request.scope.get("raw_path")
+    path = quote(request.scope["path"]) if raw is None else raw.decode("latin-1")
+    return path.partition("?")[0].removeprefix(quote(root_of(request)))
+
+
+def own_path(path: str, default: str) -> str:
+    """A path that a form leads back to, if it is a page of the console to be shown again."""
+    is_own = path.startswith(("/?", "/console/")) and not path.startswith("/console/sign-in")
+    return path if is_own else default
+
+
 def root_of(request: Request) -> str:
     """Where the app is mounted, without a slash at the end."""
     found: str = request.scope.get("root_path", "").rstrip("/")
@@ -137,12 +150,10 @@ class Visit:
     def link(self, **changes: Any) -> str:
         """This page with these fields in place of those it has; None drops one."""
         kept = query_of(self.request)
-        pairs = [(name, value) for name, value in kept if name not in changes and value]
+        dropped = {"done", *changes}
+        pairs = [(name, value) for name, value in kept if name not in dropped and value]
         pairs += [(name, str(value)) for name, value in changes.items() if value is not None]
-        raw = self.request.scope.get("raw_path")
-        path = quote(self.request.scope["path"]) if raw is None else raw.decode("latin-1")
-        path = path.partition("?")[0].removeprefix(quote(self.root))
-        return f"{self.root}{path}" + (f"?{urlencode(pairs)}" if pairs else "")
+        return f"{self.root}{asked_path(self.request)}" + (f"?{urlencode(pairs)}" if pairs else "")
 
 
 async def visit_of(server: Server, request: Request) -> Visit:

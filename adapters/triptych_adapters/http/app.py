@@ -163,6 +163,7 @@ def create_app(
         calls=server.calls,
         hosts=tuple(hosts),
         origins=tuple(origins),
+        keyed=authenticate is not None,
         shown=shown,
     )
     if origins:

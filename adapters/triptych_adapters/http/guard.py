@@ -24,6 +24,7 @@ from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.responses import Problem, ProblemError, problem_of, problem_response
 from triptych_adapters.http.server import Calls, ClientGoneError, Sender
 from triptych_adapters.http.streams import EVENTS_TYPE, event
+from triptych_adapters.keys.authenticator import is_key
 from triptych_adapters.wire.errors import is_failure
 
 LOGGER: Final = "triptych.http"
@@ -62,15 +63,19 @@ class Guard:
         hosts: Sequence[str],
         origins: Sequence[str] | None,
         described: bool = True,
+        keyed: bool = True,
         shown: ShowProblem = no_page,
     ) -> None:
         """Guard ``app``, which is ``described`` by an OpenAPI document or not.
 
-        With ``origins`` None it judges them itself. ``shown`` makes the page of a failure.
+        With ``origins`` None it judges them itself. Unless it is ``keyed``, no keys are checked,
+        and a request that sends one is refused: it would be let do everything. ``shown`` makes the
+        page of a failure.
         """
         self._app = app
         self._shares: dict[str, Any] = {}
         self._described = described
+        self._keyed = keyed
         self._shown = shown
         self._limits = limits
         self._calls = calls
@@ -155,6 +160,14 @@ class Guard:
                 "MISDIRECTED_REQUEST",
                 "this server does not accept this Host",
                 hint="name it with `triptych serve --allow-host`, or create_app(…, hosts=…)",
+            )
+        if not self._keyed and is_key(headers.get("authorization")):
+            raise ProblemError(
+                401,
+                "UNAUTHORIZED",
+                "this server was started over a store without keys and checks none: it would let "
+                "this key do everything",
+                hint="start the server again; then it asks for keys and checks them",
             )
         origin = headers.get("origin")
         if origin is not None and self._origins is not None:

@@ -213,6 +213,11 @@ def authenticator(service: Service) -> KeyAuthenticator | None:
     return KeyAuthenticator(service, keys) if keys.any() else None
 
 
+def is_key(authorization: str | None) -> bool:
+    """Whether the value of an Authorization header has the form of a key, valid or not."""
+    return _token(authorization) is not None
+
+
 def _token(authorization: str | None) -> Token | None:
     """Return the key in a header ``Bearer tk_…``."""
     if authorization is None or len(authorization) > _LONGEST:

@@ -108,7 +108,15 @@ def make_app(
         counted = _Sessions(app, limits.share_of(limits.sessions))
         app = _Keys(counted, authenticate, calls, limits.seconds)
     # Hosts and origins are judged by the SDK, which takes any port.
-    app = Guard(app, limits=limits, calls=calls, hosts=["*"], origins=None, described=False)
+    app = Guard(
+        app,
+        limits=limits,
+        calls=calls,
+        hosts=["*"],
+        origins=None,
+        described=False,
+        keyed=authenticate is not None,
+    )
     return CORSMiddleware(app, **cors_options(origins)) if origins else app
 
 

@@ -1,13 +1,13 @@
 // Keys and copying: every page works without this file.
 "use strict";
 const keys = {
-  "/": () => document.querySelector("input[type=search], #q")?.focus(),
+  "/": () => (document.querySelector("input[type=search], #q") ?? { focus: () => location.assign(document.querySelector("a.brand").href) }).focus(),
   j: () => step(1),
   k: () => step(-1),
   "?": () => help.open ? help.close() : help.showModal(),
 };
 const help = document.createElement("dialog");
-const said = [["/", "search"], ["j, k", "next and previous hit"], ["Enter", "open the hit"], ["r, w", "mark the hit right, wrong"], ["?", "these keys"]];
+const said = [["/", "search"], ["j, k", "next and previous hit"], ["Enter", "open the hit"], ["r, w", "mark the hit right, wrong"], ["?", "these keys"], ["Esc", "close this"]];
 help.append(...said.map(([key, what]) => {
   const line = document.createElement("p"), name = document.createElement("kbd");
   name.textContent = key;
@@ -73,46 +73,65 @@ function made(tag, fields, ...inside) {
   return element;
 }
 
-// Text files: one fills the form, several are put one after the other.
+// Text files: one fills the form; several are put one after the other, when the form is sent.
 for (const form of document.querySelectorAll("form[data-drop]")) {
   const files = made("input", { type: "file", multiple: true }), said = made("div", {});
+  let waiting = [];
+  const take = async (chosen) => {
+    waiting = chosen.length > 1 ? chosen : [];
+    for (const name of ["name", "content"]) form.elements[name].disabled = waiting.length > 0;
+    said.replaceChildren(waiting.length ? `${waiting.length} files: ${waiting.map((each) => each.name).join(", ")}. Choose their dataset, and put them.` : "");
+    if (chosen.length !== 1) return;
+    try {
+      form.elements.content.value = await textOf(chosen[0]);
+      form.elements.name.value = chosen[0].name;
+    } catch (error) {
+      said.replaceChildren(made("p", { className: "failed" }, `${chosen[0].name}: ${error.message}`));
+    }
+  };
   said.setAttribute("role", "status");
   form.prepend(made("label", {}, "Text files, which you can also drop here ", files), said);
-  files.addEventListener("change", () => take(form, [...files.files], said));
+  files.addEventListener("change", () => take([...files.files]));
   form.addEventListener("dragover", (event) => event.preventDefault());
   form.addEventListener("drop", (event) => {
     if (!event.dataTransfer.files.length) return;
     event.preventDefault();
-    take(form, [...event.dataTransfer.files], said);
+    take([...event.dataTransfer.files]);
+  });
+  form.addEventListener("submit", (event) => {
+    if (!waiting.length) return;
+    event.preventDefault();
+    put(form, waiting, said);
   });
 }
 
-async function take(form, files, said) {
+async function textOf(file) {
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
+    if (!text.includes("\0")) return text;
+  } catch { /* it says why below */ }
+  throw new Error("this is no text in UTF-8; `triptych put` reads more formats");
+}
+
+async function put(form, files, said) {
   const lines = [];
-  let put = 0;
+  let done = 0;
   for (const file of files) {
     try {
-      const content = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
-      if (content.includes("\0")) throw new TypeError();
-      if (files.length === 1) {
-        Object.assign(form.elements.name, { value: file.name });
-        Object.assign(form.elements.content, { value: content });
-        return said.replaceChildren();
-      }
       const body = new URLSearchParams(new FormData(form));
       body.set("name", file.name);
-      body.set("content", content);
+      body.set("content", await textOf(file));
       const answer = await fetch(form.getAttribute("action"), { method: "POST", body, redirect: "manual", headers: { Accept: "text/html" } });
-      if (answer.type === "opaqueredirect") put += 1;
+      if (answer.type === "opaqueredirect") done += 1;
       else {
         const page = new DOMParser().parseFromString(await answer.text(), "text/html");
         lines.push(`${file.name}: ${page.querySelector("[role=alert] h1, p[role=alert]")?.textContent ?? answer.status}`);
       }
     } catch (error) {
-      lines.push(`${file.name}: ${error instanceof TypeError ? "this is no text in UTF-8; `triptych put` reads more formats" : error.message}`);
+      lines.push(`${file.name}: ${why(error)}`);
     }
     const link = made("a", { href: document.querySelector("a.brand").href }, "Look at them");
-    said.replaceChildren(`${put} of ${files.length} files were put. `, put ? link : "", ...lines.map((line) => made("p", { className: "failed" }, line)));
+    said.replaceChildren(`${done} of ${files.length} files were put. `, done ? link : "", ...lines.map((line) => made("p", { className: "failed" }, line)));
   }
 }
 
