@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
@@ -30,6 +31,8 @@ CHUNKS: Final = 2_000
 """Chunks of a document that are drawn; of more, a sentence says so."""
 _DRAWN: Final = 400_000
 """Code points of a document that are drawn; what comes after is left out, with a word."""
+_CUT: Final = 40_000
+"""Code points of a text that are cut by a chunker that is tried."""
 SORTS: Final = {
     "$name": "name",
     "-$updated_at": "changed last",
@@ -93,10 +96,13 @@ def pieces(
     for chunk in chunks:
         edges |= {min(chunk.start, len(content)), min(chunk.end, len(content))}
     found = []
-    ordered = sorted(edges)
-    open_chunks = sorted(chunks, key=lambda each: each.start)
-    for left, right in pairwise(ordered):
-        of = tuple(each.number for each in open_chunks if each.start <= left < each.end)
+    to_come = deque(sorted(chunks, key=lambda each: each.start))
+    here: list[Span] = []
+    for left, right in pairwise(sorted(edges)):
+        while to_come and to_come[0].start <= left:
+            here.append(to_come.popleft())
+        here = [each for each in here if left < each.end]
+        of = tuple(each.number for each in here)
         text = content[left:right]
         anchor = f"at-{left}" if left in headings else ""
         found.append(Piece(text=text, chunks=of, passage=start <= left < end, anchor=anchor))
@@ -241,7 +247,8 @@ def sandbox(visit: Visit) -> Made:
     text, failed = visit.one("text"), None
     if (dataset_id := visit.one("dataset")) and (name := visit.one("name")):
         text = visit.service.get_document(dataset_id, name).content
-    text = text[:_DRAWN].replace("\r\n", "\n")
+    whole = text.replace("\r\n", "\n")
+    text = whole[:_CUT]
     chosen = visit.one("chunker", "markdown")
     size = visit.number("size", _SIZE, least=50, most=20_000)
     overlap = visit.number("overlap", 0, most=10_000)
@@ -250,7 +257,7 @@ def sandbox(visit: Visit) -> Made:
         specs = _CHUNKERS.get(chosen, _CHUNKERS["markdown"])(size, overlap).chunk(text)
     except TriptychError as error:
         failed = error
-    spans = [Span(at, each.start, each.end) for at, each in enumerate(specs)]
+    spans = [Span(at, each.start, each.end) for at, each in enumerate(specs[:CHUNKS])]
     return {
         "chunkers": list(_CHUNKERS),
         "chosen": chosen,
@@ -258,6 +265,8 @@ def sandbox(visit: Visit) -> Made:
         "overlap": overlap,
         "text": text,
         "specs": specs,
+        "most": CHUNKS,
+        "left_out": len(whole) - len(text),
         "pieces": pieces(text, spans, (0, 0)),
         "failed": failed,
     }

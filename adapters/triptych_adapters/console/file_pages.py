@@ -22,7 +22,7 @@ from triptych.search.file_location import synced_folders
 from triptych.sync import SyncRoot
 from triptych.sync.reading import read_file
 from triptych_adapters.console.site import HEADERS, Made
-from triptych_adapters.console.visit import Visit, path_of
+from triptych_adapters.console.visit import Visit, path_of, whole_of
 from triptych_adapters.http.responses import problem_of
 from triptych_backends.parsing.pdf_pages import draw_page
 
@@ -72,7 +72,7 @@ def page_image(visit: Visit) -> Made:
     path = visit.request.path_params
     version = visit.number("v", 0, most=10**9) or None
     document = visit.service.get_document(path["dataset_id"], path["name"], version=version)
-    number = int(path["page"]) if path["page"].isascii() and path["page"].isdecimal() else 0
+    number = whole_of(path["page"]) or 0
     pages = _pages_of(document)
     if not pages or not 1 <= number <= pages[-1].number:
         raise NotFoundError(f"the document {document.name!r} has no page {path['page']!r:.20}")

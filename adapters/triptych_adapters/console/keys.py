@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from triptych.errors import ValidationError
+from triptych.errors import NotFoundError, ValidationError
 from triptych.records import check_text
 from triptych_adapters.console.site import Made, html, render, see_other, set_cookie
 from triptych_adapters.console.visit import AS_COOKIE, Visit
@@ -66,7 +66,7 @@ def _where(text: str) -> dict[str, Any] | None:
     if text.startswith("{"):
         try:
             return dict(json.loads(text))
-        except ValueError:
+        except (ValueError, RecursionError):
             raise ValidationError("these conditions are no JSON object") from None
     found: dict[str, Any] = {}
     for line in filter(None, map(str.strip, text.splitlines())):
@@ -82,6 +82,8 @@ def see_as(visit: Visit) -> Response:
     key_id = visit.one("id")
     if key_id:
         visit.server.check_sees_all(visit.own, "seeing as a key is")
+        if KeyStore.of(visit.server.service).get(key_id) is None:
+            raise NotFoundError(f"there is no key {key_id!r:.60}")
     response = see_other(visit.request, "/")
     set_cookie(response, visit.request, AS_COOKIE, key_id or None)
     return response

@@ -14,6 +14,7 @@ from triptych_adapters.console.visit import Visit
 from triptych_adapters.wire.arguments import read_object
 from triptych_adapters.wire.operations import OPERATIONS
 
+_LONGEST: Final = 1_000
 _VERIFIED: Final = 100
 """Pieces that are compared with their documents as they are now; of more, a sentence says so."""
 
@@ -34,7 +35,8 @@ def replayed(visit: Visit) -> Response:
         receipt = OPERATIONS["replay"].read({"receipt": given})["receipt"]
         replay = visit.service.replay(receipt)
     except ValidationError as error:
-        return html(render("replay", visit, **made | {"failed": str(error)}), 400)
+        why = str(error)[:_LONGEST]  # it may quote the whole receipt
+        return html(render("replay", visit, **made | {"failed": why}), 400)
     found = [visit.service.verify(each.citation) for each in replay.pieces[:_VERIFIED]]
     model = visit.service.llm
     return html(

@@ -12,7 +12,7 @@ from triptych.access.proposals import (
     check_reviewer,
     unrestricted,
 )
-from triptych.errors import NotAvailableError, TriptychError
+from triptych.errors import NotAvailableError, TriptychError, ValidationError
 from triptych.records import Hit
 from triptych.search.question_log import unlogged
 from triptych.service import Service
@@ -23,6 +23,7 @@ from triptych_adapters.keys import KeyAuthenticator
 
 _SHOWN: Final = 10
 _LINES: Final = 2_000
+_WIDTH: Final = 4_000  # code points of a line that are shown
 _QUERY: Final = 500  # code points of what is searched elsewhere
 _ELSEWHERE: Final = 3
 
@@ -64,7 +65,7 @@ def _shown(service: Service, proposal: Proposal, most: int | None) -> dict[str, 
     changed = [line[1:] for each, line in lines if each == kind and line[1:3] not in ("++", "--")]
     return {
         "proposal": proposal,
-        "lines": lines[:most],
+        "lines": [(each, line[:_WIDTH]) for each, line in lines[:most]],
         "cut": len(lines) - len(lines[:most]),
         "version": version,
         "elsewhere": _elsewhere(service, proposal, " ".join(changed)[:_QUERY]),
@@ -92,6 +93,8 @@ def decide(visit: Visit) -> Made:
     elif do in ("approve", "refuse"):
         act = kept.approve if do == "approve" else kept.refuse
         act(visit.service, dataset_id, visit.one("id"), _who(visit))
+    else:
+        raise ValidationError(f"there is no action {do!r:.60}")
     return see_other(visit.request, f"/console/reviews?dataset={quote(dataset_id)}&done={do}")
 
 

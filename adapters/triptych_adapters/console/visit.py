@@ -156,6 +156,12 @@ class Visit:
         return f"{self.root}{asked_path(self.request)}" + (f"?{urlencode(pairs)}" if pairs else "")
 
 
+def is_foreign(request: Request) -> bool:
+    """Whether a page of another site sent a request, as browsers say; a person may have followed
+    a link there."""
+    return request.headers.get("sec-fetch-site", "none") not in ("same-origin", "none")
+
+
 async def visit_of(server: Server, request: Request) -> Visit:
     """Who asks, and for what.
 
@@ -164,6 +170,13 @@ async def visit_of(server: Server, request: Request) -> Visit:
         ProblemError: a form comes from another site, or is no form.
     """
     form = await posted(request) if request.method == "POST" else ()
+    if is_foreign(request) and request.headers.get("sec-fetch-dest") != "document":
+        raise ProblemError(
+            403,
+            "FORBIDDEN",
+            "a page of another site sent this request, which is no link that a person followed",
+            hint="open the page itself",
+        )
     own = await service_of(server, request)
     access = own.access if isinstance(own, RestrictedService) else None
     seen_as, service = "", own
@@ -298,7 +311,7 @@ def where_of(visit: Visit) -> dict[str, Any]:
             raise ValidationError(f"the metadata key {key!r:.60} cannot be filtered by")
         try:
             value = json.loads(text[1:]) if text.startswith("#") else text
-        except ValueError:
+        except (ValueError, RecursionError):
             raise ValidationError(f"{text!r:.60} is no value of a filter") from None
         found.setdefault(key, []).append(value)
     return {key: exactly(values) for key, values in found.items()}

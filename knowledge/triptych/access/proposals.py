@@ -155,7 +155,9 @@ class Proposals:
         That is a `PendingReviewError` if the proposal waits. The same one waits only once.
         """
         prefix = proposal_settings(proposals[0].dataset_id) if proposals else PROPOSALS
-        size = sum(map(len, self._settings.list_settings(prefix).values()))
+        kept = self._settings.list_settings(prefix)
+        # "a" and "a/b" may both be datasets, and an id has no slash.
+        size = sum(len(text) for key, text in kept.items() if "/" not in key[len(prefix) :])
         errors = []
         for each in proposals:
             error = self._add(each, has_room=size + len(each.text) <= MOST_CHARACTERS)
@@ -219,7 +221,8 @@ class Proposals:
 
     def _text(self, dataset_id: str, proposal_id: str) -> str:
         text = self._settings.get_setting(proposal_settings(dataset_id) + proposal_id)
-        if text is None:
+        # With a slash in an id it would be one of another dataset.
+        if text is None or "/" in proposal_id:
             raise NotFoundError(f"there is no proposal {proposal_id!r:.60} in {dataset_id!r}")
         return text
 

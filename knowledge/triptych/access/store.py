@@ -68,10 +68,13 @@ class AccessSettings:
         """See `SettingsStore.set_setting`.
 
         Raises:
-            AccessDeniedError: the access may only read, or the setting is the store's.
+            AccessDeniedError: the access may only read, or is an agent's in a dataset that is
+                reviewed; or the setting is the store's.
         """
-        if not self._view.access.can_write or not self._shows(key):
+        dataset_id = dataset_of(key)
+        if not self._view.access.can_write or dataset_id is None or not self._shows(key):
             raise AccessDeniedError("this access cannot change the settings of the store")
+        self._view.check_unreviewed(dataset_id, "a setting")
         return self._settings.set_setting(key, value, expected=expected)
 
     def list_settings(self, prefix: str = "") -> Mapping[str, str]:
