@@ -11,7 +11,8 @@ from typing import Any, Final
 import attrs
 
 from triptych.errors import NotFoundError, TriptychError
-from triptych.records import Explanation, Layer, Mode, Result
+from triptych.records import Explanation, Layer, Mode, Query, Result
+from triptych.search.syntax import ParsedQuery, parse_query
 from triptych.search.trace import traced
 from triptych.service import Service
 from triptych_adapters.console.folders import offered
@@ -38,7 +39,8 @@ _SORTED: Final = 5_000
 class Bench:
     """What the bench searches for.
 
-    ``known`` are all datasets, ``dataset_ids`` those that were chosen.
+    ``known`` are all datasets, ``dataset_ids`` those that were chosen. As for the command, the text
+    is read in the query language unless ``plain=1`` says that it is plain words.
     """
 
     text: str
@@ -63,9 +65,10 @@ class Bench:
         for name in ("mode", "layer", "as_of"):
             if value := visit.one(name):
                 options[name] = value
-        for name in ("syntax", "fresh_only"):
-            if visit.one(name):
-                options[name] = True
+        if visit.one("fresh_only"):
+            options["fresh_only"] = True
+        if not visit.one("plain"):
+            options["syntax"] = True
         if (version := whole_of(str(options.get("as_of", "")))) is not None:
             options["as_of"] = version
         return cls(
@@ -84,6 +87,17 @@ class Bench:
         if self.dataset_ids:
             return {"dataset_ids": list(self.dataset_ids)}
         return {"scope": "all"}
+
+    @property
+    def uses_language(self) -> bool:
+        """Whether plain words would search for something else."""
+        if "syntax" not in self.options:
+            return False
+        try:
+            parsed = parse_query(Query(text=self.text))
+        except TriptychError:
+            return True
+        return parsed != ParsedQuery(text=" ".join(self.text.split()))
 
     def search(self, service: Service, **changes: Any) -> Result:
         """Search as the API does; ``changes`` replace options."""
@@ -115,6 +129,8 @@ class Bench:
         if len(self.dataset_ids) < 2:
             calls["Shell"] = shlex.join(words)
         (tool,) = (each for each in knowledge_tools(service) if each.name == "knowledge_search")
+        if not self.uses_language:
+            arguments.pop("syntax", None)
         if not self.pipeline and arguments.keys() <= tool.parameters["properties"].keys():
             call = {"name": tool.name, "arguments": arguments}
             calls["MCP"] = json.dumps(call, ensure_ascii=False, indent=1)
@@ -178,8 +194,8 @@ def bench(visit: Visit) -> Made:
             except TriptychError as error:
                 near = did_you_mean(service, asked.dataset_ids or known, name, most=_NEAR)
                 made["unexplained"] = f"{error}{near}"
-    url = f"{visit.request.url.scheme}://{visit.request.url.netloc}{visit.root}"
-    made["calls"] = asked.calls(service, url, key=visit.server.authenticate is not None)
+        url = f"{visit.request.url.scheme}://{visit.request.url.netloc}{visit.root}"
+        made["calls"] = asked.calls(service, url, key=visit.server.authenticate is not None)
     return made
 
 

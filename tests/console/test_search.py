@@ -1,0 +1,83 @@
+"""The search page: query language, plain words, what is weak, why a document is not found."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("starlette")
+
+import triptych
+from support.asgi import Client
+from support.console import post
+from triptych.service import Service
+from triptych.testing.fakes import FakeLLM
+from triptych_adapters.http import create_app
+
+
+@pytest.fixture
+def kb() -> Iterator[Service]:
+    with triptych.open("memory://", embedder="hash", llm=FakeLLM()) as opened:
+        opened.put_document("docs", "law.md", "A failed request is tried again.")
+        opened.put_document("docs", "draft.md", "A failed request, in a draft.")
+        opened.put_document("docs", "far.md", "The request has failed.")
+        yield opened
+
+
+@pytest.fixture
+def ask(kb: Service) -> Client:
+    return Client(create_app(kb, console=True))
+
+
+def hits(page: str) -> list[str]:
+    return re.findall(r'id="hit-\d+"[^>]*>\s*<h3><a href="/console/documents/docs/([\w.]+)', page)
+
+
+def test_the_query_language_is_on_and_plain_words_turn_it_off(ask: Client) -> None:
+    asked = "/?q=%22failed+request%22+-draft"
+    page = ask("GET", asked).text
+    assert hits(page) == ["law.md"]
+    assert "Plain words" in page
+    plain = ask("GET", f"{asked}&plain=1").text
+    assert sorted(hits(plain)) == ["draft.md", "far.md", "law.md"]
+    box = r'<input type="checkbox" name="plain" value="1"( checked)?>'
+    assert re.findall(box, page) + re.findall(box, plain) == ["", " checked"]
+    settings = r'<details( open)?>\s*<summary>Settings'
+    assert re.findall(settings, page) + re.findall(settings, plain) == ["", " open"]
+
+
+@pytest.mark.parametrize("query", ["-draft", "%22no+such+phrase%22"])
+def test_a_query_that_finds_nothing_is_offered_as_plain_words(query: str, ask: Client) -> None:
+    page = ask("GET", f"/?q={query}").text
+    assert hits(page) == []
+    (link,) = re.findall(r'href="([^"]*)">[^<]*plain words', page)
+    plain = ask("GET", unescape(link)).text
+    assert hits(plain)
+    assert "plain words</a>" not in plain
+    assert "plain words</a>" not in ask("GET", "/?q=zebra&mode=bm25").text
+
+
+def test_a_question_is_asked_without_the_query_language(ask: Client, kb: Service) -> None:
+    for path in ("/console/ask", "/console/ask/stream"):
+        text = ask("GET", f"{path}?q=Is+a+%22failed+request%22+-draft").text
+        assert "draft.md" in text
+        assert "draft.md" not in ask("GET", f"{path}?q=%22failed+request%22+-draft&syntax=1").text
+
+
+def test_a_kept_question_is_searched_as_it_was(tmp_path: Path) -> None:
+    """The log keeps the words of a query; golden questions are compared as plain words."""
+    with triptych.open(tmp_path / "kb.db", embedder="none", question_log=True) as kb:
+        kb.put_document("docs", "a.md", "A kettle -boiled.")
+        ask = Client(create_app(kb, write=True, console=True))
+        kb.search("-zebra field:x", dataset_id="docs")
+        form = {"q": "-boiled", "dataset": "docs", "name": "a.md", "verdict": "right"}
+        post(ask, "/console/golden", **form)
+        for path, text in (("gaps", "-zebra field:x"), ("golden", "-boiled")):
+            page = ask("GET", f"/console/{path}").text
+            (link,) = re.findall(f'href="([^"]*)"[^>]*>{text}</a>', page)
+            assert "cannot be done" not in ask("GET", unescape(link)).text
+        assert hits(ask("GET", unescape(link)).text) == ["a.md"]
