@@ -13,7 +13,7 @@ pytest.importorskip("starlette")
 
 import triptych
 from support.asgi import Client
-from support.console import post
+from support.console import post, read
 from triptych.service import Service
 from triptych.testing.fakes import FakeLLM
 from triptych_adapters.http import create_app
@@ -46,7 +46,7 @@ def test_the_query_language_is_on_and_plain_words_turn_it_off(ask: Client) -> No
     assert sorted(hits(plain)) == ["draft.md", "far.md", "law.md"]
     box = r'<input type="checkbox" name="plain" value="1"( checked)?>'
     assert re.findall(box, page) + re.findall(box, plain) == ["", " checked"]
-    settings = r'<details( open)?>\s*<summary>Settings'
+    settings = r"<details( open)?>\s*<summary>Settings"
     assert re.findall(settings, page) + re.findall(settings, plain) == ["", " open"]
 
 
@@ -81,3 +81,38 @@ def test_a_kept_question_is_searched_as_it_was(tmp_path: Path) -> None:
             (link,) = re.findall(f'href="([^"]*)"[^>]*>{text}</a>', page)
             assert "cannot be done" not in ask("GET", unescape(link)).text
         assert hits(ask("GET", unescape(link)).text) == ["a.md"]
+
+
+def test_the_word_of_the_evidence_is_a_sentence_with_its_reason_folded(ask: Client) -> None:
+    page = ask("GET", "/?q=failed+request&d=docs").text
+    assert '<span class="badge">weak</span> The hits may be about something else.' in page
+    (reason,) = re.findall(r"<summary>Why weak\?</summary>(.*?)</details>", page, re.DOTALL)
+    assert "rare words" in reason
+    assert "not whether they hold the answer" in reason
+    assert "rare words" not in page.replace(reason, "")
+    nothing = ask("GET", "/?q=zebra&d=docs&mode=bm25").text
+    assert '<span class="badge">none</span>' in nothing
+    assert "Why none" not in nothing
+
+
+def test_the_place_from_which_hits_are_weak_is_marked_as_the_command_marks_it() -> None:
+    with triptych.open("memory://", embedder="none") as kb:
+        kb.put_document("docs", "best.md", "Descale the copper kettle with lemon.")
+        for at in range(40):
+            kb.put_document("docs", f"{at}.md", f"The kettle of guest {at} is on the table.")
+        ask = Client(create_app(kb, console=True))
+        for query, marked in (
+            ("descale copper kettle", 1),
+            ("kettle guest", None),
+            ("kettle zebra", 0),
+        ):
+            weak_from = kb.search(query, scope="all", syntax=True).weak_from
+            assert weak_from == marked
+            page = ask("GET", f"/?q={query}").text
+            assert read(page).open == []
+            before, mark, after = page.partition("Weak from here on")
+            assert (weak_from is None) is (not mark)
+            if weak_from is not None:
+                assert len(hits(before)) == weak_from
+                assert f'start="{weak_from + 1}"' in after
+                assert len(hits(before)) + len(hits(after)) == 10
