@@ -116,3 +116,31 @@ def test_the_place_from_which_hits_are_weak_is_marked_as_the_command_marks_it() 
                 assert len(hits(before)) == weak_from
                 assert f'start="{weak_from + 1}"' in after
                 assert len(hits(before)) + len(hits(after)) == 10
+
+
+def test_why_not_is_linked_from_the_hits_and_knows_the_names(ask: Client, kb: Service) -> None:
+    kb.put_document("more", "<b>.md", "Another failed request.")
+
+    def names(page: str) -> list[str]:
+        found = re.search(r'<datalist id="names">(.*?)</datalist>', page)
+        assert found
+        return re.findall(r'<option value="([^"]*)">', found[1])
+
+    page = ask("GET", "/?q=failed+request&d=docs").text
+    assert names(page) == ["draft.md", "far.md", "law.md"]
+    assert 'list="names"' in page
+    before = page.partition('id="hit-1"')[0]
+    assert '<a href="#why">Why not this document?</a>' in before
+    assert names(ask("GET", "/?q=failed+request").text)[-1] == "&lt;b&gt;.md"
+    for dataset in ("a", "b"):
+        kb.put_documents(dataset, {f"{at:03}": "A failed request." for at in range(150)})
+    many = names(ask("GET", "/?q=failed+request&d=a&d=b").text)
+    assert many == [f"{at:03}" for at in range(150)]  # both datasets have these names
+    kb.put_documents("c", {f"c{at:03}": "A failed request." for at in range(150)})
+    assert len(names(ask("GET", "/?q=failed+request&d=a&d=c").text)) == 200
+
+
+@pytest.mark.parametrize("typed", ["law", "LAW"])
+def test_a_name_without_its_ending_is_near(typed: str, ask: Client) -> None:
+    page = unescape(ask("GET", f"/?q=failed+request&d=docs&why={typed}").text)
+    assert "did you mean 'law.md'" in page

@@ -11,7 +11,7 @@ from typing import Any, Final
 import attrs
 
 from triptych.errors import NotFoundError, TriptychError
-from triptych.records import Explanation, Layer, Mode, Query, Result
+from triptych.records import DocumentInfo, Explanation, Layer, Mode, Query, Result
 from triptych.search.syntax import ParsedQuery, parse_query
 from triptych.search.trace import traced
 from triptych.service import Service
@@ -27,7 +27,9 @@ from triptych_adapters.wire.routes import PIPELINE_ROUTES, ROUTES
 _DEPTH: Final = 10
 _MOST: Final = 100
 _FACETS: Final = 400
-"""Documents that are looked at for values to filter by."""
+"""Documents of a dataset that are looked at for values to filter by, and for names."""
+_NAMES: Final = 200
+"""Names that complete what is typed below "Why not this document?"."""
 _SHOWN_VALUES: Final = 8
 _NEAR: Final = 2_000
 """Names that are looked at for one like a misspelt one."""
@@ -162,12 +164,18 @@ def bench(visit: Visit) -> Made:
     service = visit.service
     asked = Bench.of(visit)
     known = asked.known
+    listed = [
+        info
+        for each in asked.dataset_ids or known[:5]
+        for info in service.list_documents(each, limit=_FACETS)
+    ]
     made: dict[str, Any] = {
         "asked": asked,
         "modes": [str(Mode.HYBRID), *service.lanes],
         "layers": [str(layer) for layer in reversed(Layer)],
         "ways": ways(service),
-        "facets": facets(service, asked.dataset_ids or tuple(known[:5])),
+        "facets": facets(listed),
+        "names": list(dict.fromkeys(info.name for info in listed))[:_NAMES],
         "result": None,
         "means": _MEANS,
         "lanes": {},
@@ -218,18 +226,17 @@ def lanes(service: Service, asked: Bench) -> dict[str, Result | TriptychError]:
     return found
 
 
-def facets(service: Service, dataset_ids: Sequence[str]) -> dict[str, list[tuple[Any, int]]]:
+def facets(infos: Sequence[DocumentInfo]) -> dict[str, list[tuple[Any, int]]]:
     """Metadata that documents have, with their most frequent values: what can be clicked."""
     counts: dict[str, Counter[tuple[type, Any]]] = {}
-    for dataset_id in dataset_ids:
-        for info in service.list_documents(dataset_id, limit=_FACETS):
-            for key, value in info.metadata.items():
-                values = value if isinstance(value, list | tuple) else [value]
-                if is_filtered_by(key):
-                    # In Python True equals 1, so the type is a part of the key.
-                    counts.setdefault(key, Counter()).update(
-                        (type(each), each) for each in values if isinstance(each, str | int | float)
-                    )
+    for info in infos:
+        for key, value in info.metadata.items():
+            values = value if isinstance(value, list | tuple) else [value]
+            if is_filtered_by(key):
+                # In Python True equals 1, so the type is a part of the key.
+                counts.setdefault(key, Counter()).update(
+                    (type(each), each) for each in values if isinstance(each, str | int | float)
+                )
     return {
         key: [(value, count) for (_, value), count in found.most_common(_SHOWN_VALUES)]
         for key, found in sorted(counts.items())
