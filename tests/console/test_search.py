@@ -91,8 +91,8 @@ def test_the_word_of_the_evidence_is_a_sentence_with_its_reason_folded(ask: Clie
     assert "not whether they hold the answer" in reason
     assert "rare words" not in page.replace(reason, "")
     nothing = ask("GET", "/?q=zebra&d=docs&mode=bm25").text
-    assert '<span class="badge">none</span>' in nothing
-    assert "Why none" not in nothing
+    assert "Nothing was found" in nothing
+    assert "hardly about" not in nothing  # a phrase or a filter may have left everything out
 
 
 def test_the_place_from_which_hits_are_weak_is_marked_as_the_command_marks_it() -> None:
