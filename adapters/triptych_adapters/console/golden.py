@@ -184,9 +184,8 @@ def _called(settings: Mapping[str, str]) -> str:
 
 def _link(dataset_id: str, question: str, settings: Mapping[str, str]) -> str:
     """The search page with the hits of a question under these settings."""
-    place = {"q": question, "d": dataset_id}
     plain = {} if "syntax" in settings else {"plain": "1"}
-    return urlencode(place | plain | settings)
+    return urlencode({"q": question, "d": dataset_id, **plain, **settings})
 
 
 def _gain(
