@@ -14,6 +14,7 @@ pytest.importorskip("starlette")
 import triptych
 from support.asgi import Client
 from support.console import post, read
+from triptych.search.pipeline_record import Pipeline
 from triptych.service import Service
 from triptych.testing.fakes import FakeLLM
 from triptych_adapters.http import create_app
@@ -21,7 +22,8 @@ from triptych_adapters.http import create_app
 
 @pytest.fixture
 def kb() -> Iterator[Service]:
-    with triptych.open("memory://", embedder="hash", llm=FakeLLM()) as opened:
+    signs = Pipeline(name="signs", search={"syntax": True})
+    with triptych.open("memory://", embedder="hash", llm=FakeLLM(), pipelines=[signs]) as opened:
         opened.put_document("docs", "law.md", "A failed request is tried again.")
         opened.put_document("docs", "draft.md", "A failed request, in a draft.")
         opened.put_document("docs", "far.md", "The request has failed.")
@@ -42,8 +44,9 @@ def test_the_query_language_is_on_and_plain_words_turn_it_off(ask: Client) -> No
     page = ask("GET", asked).text
     assert hits(page) == ["law.md"]
     assert "Plain words" in page
-    plain = ask("GET", f"{asked}&plain=1").text
-    assert sorted(hits(plain)) == ["draft.md", "far.md", "law.md"]
+    for pipeline in ("signs", ""):
+        plain = ask("GET", f"{asked}&plain=1&pipeline={pipeline}").text
+        assert sorted(hits(plain)) == ["draft.md", "far.md", "law.md"]
     box = r'<input type="checkbox" name="plain" value="1"( checked)?>'
     assert re.findall(box, page) + re.findall(box, plain) == ["", " checked"]
     settings = r"<details( open)?>\s*<summary>Settings"

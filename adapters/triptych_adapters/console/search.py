@@ -76,8 +76,7 @@ class Bench:
                 options[name] = value
         if visit.one("fresh_only"):
             options["fresh_only"] = True
-        if not visit.one("plain"):
-            options["syntax"] = True
+        options["syntax"] = not visit.one("plain")  # also where a pipeline has its own choice
         if (version := whole_of(str(options.get("as_of", "")))) is not None:
             options["as_of"] = version
         return cls(
@@ -100,7 +99,7 @@ class Bench:
     @property
     def uses_language(self) -> bool:
         """Whether plain words would search for something else."""
-        if "syntax" not in self.options:
+        if not self.options["syntax"]:
             return False
         try:
             parsed = parse_query(Query(text=self.text))
@@ -148,7 +147,7 @@ class Bench:
     def _flags(self) -> list[str]:
         found = ["--dataset", *self.dataset_ids] if self.dataset_ids else []
         found += ["--pipeline", self.pipeline] if self.pipeline else []
-        found += [] if self.options.get("syntax") else ["--no-syntax"]
+        found += [] if self.options["syntax"] else ["--no-syntax"]
         for name, value in self.options.items():
             if name == "where":
                 found += ["--where", json.dumps(value, ensure_ascii=False)]
