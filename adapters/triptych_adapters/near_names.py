@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from difflib import SequenceMatcher, get_close_matches
+from posixpath import splitext
 
 from triptych.service import Service
 
@@ -23,9 +24,12 @@ def did_you_mean(
 
 
 def _near(names: Sequence[str], text: str) -> list[str]:
-    """Return the names that end with ``text``, ignoring case, or are spelt similarly."""
+    """Return the names that end with ``text``, ignoring case, or are spelt similarly.
+
+    A name ends with "law" if it ends with "law.md".
+    """
     folded = text.casefold()
-    ending = [name for name in names if f"/{name.casefold()}".endswith(f"/{folded}")]
+    ending = [name for name in names if _ends(f"/{name.casefold()}", f"/{folded}")]
     if ending:
         return sorted(ending, key=lambda name: (len(name), name))
     # The whole name, or its last part, where the folders were left out.
@@ -35,6 +39,10 @@ def _near(names: Sequence[str], text: str) -> list[str]:
     close = get_close_matches(text, names, n=_SUGGESTED, cutoff=0.75)
     close += [last[each] for each in get_close_matches(_last_part(text), last, cutoff=0.75)]
     return sorted(dict.fromkeys(close), key=lambda name: _distance(text, name))
+
+
+def _ends(name: str, text: str) -> bool:
+    return name.endswith(text) or splitext(name)[0].endswith(text)
 
 
 def _distance(text: str, name: str) -> tuple[float, str]:

@@ -223,6 +223,8 @@ CONSOLE: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
         "/?q=zebra+anchor&lanes=1&steps=1&numbers=1",
         "/?q=zebra+anchor&d=kb&mode=bm25&f.team=theirs",
         "/?q=zebra&d=zoo",
+        "/?q=%22the+anchor%22+-rope+team:theirs",
+        "/?q=%22the+anchor%22+-rope&plain=1",
         "/?q=anchor&d=kb&why=ours/tide.md",
         "/?q=anchor&d=kb&why=theirs/zebra.md",
         "/?q=anchor&why=none.md&pipeline=all",

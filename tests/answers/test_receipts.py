@@ -210,7 +210,7 @@ def test_what_a_receipt_says_of_the_call(kb: Service) -> None:
     assert receipt.layers == (Layer.DETAIL,)
     assert receipt.configuration["embedder"].startswith("hash")
     assert receipt.configuration["ranker"] == "ZScoreRanker"
-    assert {"analyzer", "chunker", "context", "lanes", "rewriter", "steps"} <= set(
+    assert {"analyzer", "chunker", "context", "lanes", "rewriter", "steps", "weights"} <= set(
         receipt.configuration
     )
     assert (receipt.budget, receipt.tokens) == (300, pack.tokens)

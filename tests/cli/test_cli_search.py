@@ -401,6 +401,7 @@ def test_get_suggests_names_that_are_near(shell: Shell) -> None:
     for typed, meant in (
         ("start.md", "guide/start.md"),
         ("GUIDE.md", "guide.md"),
+        ("start", "guide/start.md"),
         ("Start.md", "guide/start.md"),
         ("gide.md", "guide.md"),
         ("strat.md", "guide/start.md"),

@@ -41,6 +41,8 @@ TOOLS = Path(__file__).parents[2] / "build" / "console" / "node_modules"
 PAGES = [
     "/",
     "/?q=green+tea&d=docs&lanes=1&steps=1&numbers=1&why=coffee.md",
+    "/?q=kettle+%22no+phrase%22",
+    "/?q=zebra&d=docs&mode=bm25&plain=1",
     "/console/ask",
     "/console/replay",
     "/console/datasets",

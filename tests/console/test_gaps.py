@@ -20,6 +20,7 @@ from triptych.search.question_log import LoggedQuestion
 from triptych.service import Service
 from triptych_adapters.console.gaps import Old, grouped
 from triptych_adapters.http import create_app
+from triptych_adapters.keys import KeyAuthenticator, KeyStore
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
 
@@ -112,3 +113,28 @@ def test_damage_is_days_times_uses_and_is_explained(kb: Service) -> None:
     ]
     page = Client(create_app(kb, console=True))("GET", "/console/gaps").text
     assert "Damage is the days since a document changed, times its uses" in page
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_it_says_whether_the_log_is_on_and_what_it_keeps(on: bool) -> None:
+    with triptych.open("memory://", embedder="none", question_log=on) as kb:
+        kb.put_document("docs", "tea.md", "Tea.")
+        ask = Client(create_app(kb, console=True))
+        for asked in (False, True):
+            if asked:
+                kb.question_log.note("zebra", ["docs"], "nothing", [])
+            page = ask("GET", "/console/gaps").text
+            assert ("The log is on." in page) is on
+            assert ("The log is off" in page) is not on
+            assert "questions without a hit" in page
+            assert "<code>triptych eval calibrate</code>" in page
+            assert ("No question is logged" in page) is not asked
+
+
+def test_a_key_is_not_told_of_the_log(kb: Service) -> None:
+    keys = KeyStore.of(kb)
+    app = create_app(kb, authenticate=KeyAuthenticator(kb, keys), console=True)
+    token = keys.add("reader", dataset_ids=["docs"]).token
+    page = Client(app, Authorization=f"Bearer {token}")("GET", "/console/gaps").text
+    assert "not available to restricted callers" in page
+    assert "The log is" not in page

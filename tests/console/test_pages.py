@@ -85,12 +85,13 @@ def test_a_search_marks_words_and_links_to_the_passage(ask: Client) -> None:
     text = ask("GET", "/?q=green+tea&d=docs").text
     assert "<mark>Green</mark> <mark>tea</mark> steeps for three" in text
     assert re.search(r"/console/documents/docs/guide%2Ftea\.md\?v=2&amp;from=\d+&amp;to=\d+", text)
-    assert "kb.search(&#39;green tea&#39;, dataset_id=&#39;docs&#39;, top_k=10)" in text
+    call = "kb.search('green tea', dataset_id='docs', top_k=10, syntax=True)"
+    assert call in unescape(text)
 
 
 def test_a_quote_that_is_not_closed_is_warned_of(ask: Client) -> None:
-    assert "has no partner" in ask("GET", "/?q=%22green+tea&syntax=1").text
-    assert "has no partner" not in ask("GET", "/?q=%22green+tea").text
+    assert "has no partner" in ask("GET", "/?q=%22green+tea").text
+    assert "has no partner" not in ask("GET", "/?q=%22green+tea&plain=1").text
 
 
 def test_it_says_why_a_document_is_not_found(ask: Client) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import attrs
 import pytest
@@ -206,3 +207,15 @@ def test_pipelines_of_one_name_over_one_service_keep_their_own_lanes(kb: Service
         options = ServiceOptions(pipelines=[Pipeline(name="mine", over=kb, lanes=[lane])])
         with Service(MemoryStore(), options=options) as service:
             assert service.pipeline("mine").searches.configuration["lanes"] == lane
+
+
+@pytest.mark.parametrize(
+    ("weights", "said"),
+    [({"bm25": 3.0}, "bm25=3.0 vector=1.0"), ({}, ""), ([0.5, 0.5], ""), (None, "")],
+)
+def test_the_configuration_has_the_weights_of_lanes(weights: Any, said: str) -> None:
+    ranker = ZScoreRanker()
+    object.__setattr__(ranker, "weights", weights)  # as that of a ranker of somebody's
+    options = ServiceOptions(embedder=FakeEmbedder(), ranker=ranker)
+    with Service(MemoryStore(), options=options) as service:
+        assert service.searches.configuration["weights"] == said

@@ -64,9 +64,9 @@ def _budget(visit: Visit) -> int:
 
 def _options(visit: Visit, asked: Bench) -> dict[str, Any]:
     """What `Service.ask` is given beside the question."""
-    options = {
-        name: each for name, each in asked.options.items() if name not in ("top_k", "offset")
-    }
+    # A quote or a minus in a question is no operator, unless the URL says so.
+    left_out = {"top_k", "offset"} if visit.one("syntax") else {"top_k", "offset", "syntax"}
+    options = {name: each for name, each in asked.options.items() if name not in left_out}
     return {**asked.places, **options, "token_budget": _budget(visit)}
 
 

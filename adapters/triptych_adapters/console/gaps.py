@@ -51,11 +51,16 @@ def gaps(visit: Visit) -> Made:
         log = visit.service.question_log
         asked, cited = log.questions(), log.cited()
     except NotAvailableError as error:
-        return {"gaps": [], "old": [], "why": str(error)}
+        return {"gaps": [], "old": [], "log": False, "why": str(error)}
     ranked = sorted(
         grouped(visit.service, asked), key=lambda each: (-each.times, each.answerability == "weak")
     )
-    return {"gaps": ranked[:_LISTED], "old": old(visit.service, asked, cited), "why": ""}
+    return {
+        "gaps": ranked[:_LISTED],
+        "old": old(visit.service, asked, cited),
+        "log": visit.service.options.question_log,
+        "why": "",
+    }
 
 
 def grouped(service: Service, asked: Sequence[LoggedQuestion]) -> list[Gap]:

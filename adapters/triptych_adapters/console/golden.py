@@ -9,13 +9,14 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
-from urllib.parse import parse_qsl, quote
+from urllib.parse import parse_qsl, quote, urlencode
 
 from starlette.responses import Response
 
 from triptych.errors import AccessDeniedError, ConflictError, NotFoundError, ValidationError
 from triptych.evaluation import bootstrap, randomisation_test
 from triptych.evaluation.metrics import ndcg_at
+from triptych.evaluation.significance import few_queries_warning
 from triptych.search.dataset_settings import GOLDEN_SETTINGS
 from triptych.search.question_log import unlogged
 from triptych.service import Service
@@ -147,27 +148,49 @@ def compare(
     """
     if not questions:
         raise ValidationError("no question has a right document yet: mark some hits as right")
-    values = [
-        [_gain(service, dataset_id, each, dict(parse_qsl(settings))) for each in questions]
-        for settings in (left, right)
-    ]
+    settings = [_settings(left), _settings(right)]
+    values = [[_gain(service, dataset_id, each, one) for each in questions] for one in settings]
     less = [b - a for a, b in zip(*values, strict=True)]
+    asked = [each["question"] for each in questions]
+    links = [[_link(dataset_id, each, one) for one in settings] for each in asked]
+    interval = bootstrap({"": less})[""]
+    verdict = "No difference is shown: the interval contains 0."
+    if interval.low > 0 or interval.high < 0:
+        best, side = ("B", "above") if interval.low > 0 else ("A", "below")
+        verdict = f"{best} is better: the interval is {side} 0."
     return {
-        "a": left,
-        "b": right,
-        "rows": list(zip([each["question"] for each in questions], *values, less, strict=True)),
+        "a": _called(settings[0]),
+        "b": _called(settings[1]),
+        "rows": list(zip(asked, *values, less, links, strict=True)),
         "means": [sum(each) / len(each) for each in values],
-        "interval": bootstrap({"": less})[""],
+        "interval": interval,
+        "verdict": verdict,
+        "warnings": few_queries_warning(len(asked)),
         "p": randomisation_test(values[1], values[0]),
     }
+
+
+def _settings(typed: str) -> dict[str, str]:
+    return {name: value for name, value in parse_qsl(typed) if name in _SETTINGS}
+
+
+def _called(settings: Mapping[str, str]) -> str:
+    """Settings as the menu calls them."""
+    return ", ".join(
+        value if name == "mode" else f"{name} {value}" for name, value in settings.items()
+    )
+
+
+def _link(dataset_id: str, question: str, settings: Mapping[str, str]) -> str:
+    """The search page with the hits of a question under these settings."""
+    plain = {} if "syntax" in settings else {"plain": "1"}
+    return urlencode({"q": question, "d": dataset_id, **plain, **settings})
 
 
 def _gain(
     service: Service, dataset_id: str, question: Question, settings: Mapping[str, str]
 ) -> float:
-    options: dict[str, Any] = {
-        name: value for name, value in settings.items() if name in _SETTINGS and value
-    }
+    options: dict[str, Any] = dict(settings)
     pipeline = options.pop("pipeline", "")
     if "syntax" in options:
         options["syntax"] = True

@@ -11,7 +11,8 @@ from typing import Any, Final
 import attrs
 
 from triptych.errors import NotFoundError, TriptychError
-from triptych.records import Explanation, Layer, Mode, Result
+from triptych.records import DocumentInfo, Explanation, Layer, Mode, Query, Result
+from triptych.search.syntax import ParsedQuery, parse_query
 from triptych.search.trace import traced
 from triptych.service import Service
 from triptych_adapters.console.folders import offered
@@ -26,19 +27,29 @@ from triptych_adapters.wire.routes import PIPELINE_ROUTES, ROUTES
 _DEPTH: Final = 10
 _MOST: Final = 100
 _FACETS: Final = 400
-"""Documents that are looked at for values to filter by."""
+"""Documents of a dataset that are looked at for values to filter by, and for names."""
+_NAMES: Final = 200
+"""Names that complete what is typed below "Why not this document?"."""
 _SHOWN_VALUES: Final = 8
 _NEAR: Final = 2_000
 """Names that are looked at for one like a misspelt one."""
 _SORTED: Final = 5_000
 """Documents of a dataset up to which they are sorted by time: that reads all of them."""
+_MEANS: Final[Mapping[str, str]] = {
+    "strong": "The documents are very probably about it.",
+    "fair": "The documents are probably about it.",
+    "weak": "The hits may be about something else.",
+    "none": "The documents are hardly about it.",
+}
+"""What the strength of the evidence means."""
 
 
 @attrs.frozen(kw_only=True)
 class Bench:
     """What the bench searches for.
 
-    ``known`` are all datasets, ``dataset_ids`` those that were chosen.
+    ``known`` are all datasets, ``dataset_ids`` those that were chosen. As for the command, the text
+    is read in the query language unless ``plain=1`` says that it is plain words.
     """
 
     text: str
@@ -63,9 +74,9 @@ class Bench:
         for name in ("mode", "layer", "as_of"):
             if value := visit.one(name):
                 options[name] = value
-        for name in ("syntax", "fresh_only"):
-            if visit.one(name):
-                options[name] = True
+        if visit.one("fresh_only"):
+            options["fresh_only"] = True
+        options["syntax"] = not visit.one("plain")  # also where a pipeline has its own choice
         if (version := whole_of(str(options.get("as_of", "")))) is not None:
             options["as_of"] = version
         return cls(
@@ -84,6 +95,17 @@ class Bench:
         if self.dataset_ids:
             return {"dataset_ids": list(self.dataset_ids)}
         return {"scope": "all"}
+
+    @property
+    def uses_language(self) -> bool:
+        """Whether plain words would search for something else."""
+        if not self.options["syntax"]:
+            return False
+        try:
+            parsed = parse_query(Query(text=self.text))
+        except TriptychError:
+            return True
+        return parsed != ParsedQuery(text=" ".join(self.text.split()))
 
     def search(self, service: Service, **changes: Any) -> Result:
         """Search as the API does; ``changes`` replace options."""
@@ -115,6 +137,8 @@ class Bench:
         if len(self.dataset_ids) < 2:
             calls["Shell"] = shlex.join(words)
         (tool,) = (each for each in knowledge_tools(service) if each.name == "knowledge_search")
+        if not self.uses_language:
+            arguments.pop("syntax", None)
         if not self.pipeline and arguments.keys() <= tool.parameters["properties"].keys():
             call = {"name": tool.name, "arguments": arguments}
             calls["MCP"] = json.dumps(call, ensure_ascii=False, indent=1)
@@ -123,7 +147,7 @@ class Bench:
     def _flags(self) -> list[str]:
         found = ["--dataset", *self.dataset_ids] if self.dataset_ids else []
         found += ["--pipeline", self.pipeline] if self.pipeline else []
-        found += [] if self.options.get("syntax") else ["--no-syntax"]
+        found += [] if self.options["syntax"] else ["--no-syntax"]
         for name, value in self.options.items():
             if name == "where":
                 found += ["--where", json.dumps(value, ensure_ascii=False)]
@@ -139,13 +163,20 @@ def bench(visit: Visit) -> Made:
     service = visit.service
     asked = Bench.of(visit)
     known = asked.known
+    listed = [
+        info
+        for each in asked.dataset_ids or known[:5]
+        for info in service.list_documents(each, limit=_FACETS)
+    ]
     made: dict[str, Any] = {
         "asked": asked,
         "modes": [str(Mode.HYBRID), *service.lanes],
         "layers": [str(layer) for layer in reversed(Layer)],
         "ways": ways(service),
-        "facets": facets(service, asked.dataset_ids or tuple(known[:5])),
+        "facets": facets(listed),
+        "names": list(dict.fromkeys(info.name for info in listed))[:_NAMES],
         "result": None,
+        "means": _MEANS,
         "lanes": {},
         "steps": None,
         "why": None,
@@ -178,8 +209,8 @@ def bench(visit: Visit) -> Made:
             except TriptychError as error:
                 near = did_you_mean(service, asked.dataset_ids or known, name, most=_NEAR)
                 made["unexplained"] = f"{error}{near}"
-    url = f"{visit.request.url.scheme}://{visit.request.url.netloc}{visit.root}"
-    made["calls"] = asked.calls(service, url, key=visit.server.authenticate is not None)
+        url = f"{visit.request.url.scheme}://{visit.request.url.netloc}{visit.root}"
+        made["calls"] = asked.calls(service, url, key=visit.server.authenticate is not None)
     return made
 
 
@@ -194,18 +225,17 @@ def lanes(service: Service, asked: Bench) -> dict[str, Result | TriptychError]:
     return found
 
 
-def facets(service: Service, dataset_ids: Sequence[str]) -> dict[str, list[tuple[Any, int]]]:
+def facets(infos: Sequence[DocumentInfo]) -> dict[str, list[tuple[Any, int]]]:
     """Metadata that documents have, with their most frequent values: what can be clicked."""
     counts: dict[str, Counter[tuple[type, Any]]] = {}
-    for dataset_id in dataset_ids:
-        for info in service.list_documents(dataset_id, limit=_FACETS):
-            for key, value in info.metadata.items():
-                values = value if isinstance(value, list | tuple) else [value]
-                if is_filtered_by(key):
-                    # In Python True equals 1, so the type is a part of the key.
-                    counts.setdefault(key, Counter()).update(
-                        (type(each), each) for each in values if isinstance(each, str | int | float)
-                    )
+    for info in infos:
+        for key, value in info.metadata.items():
+            values = value if isinstance(value, list | tuple) else [value]
+            if is_filtered_by(key):
+                # In Python True equals 1, so the type is a part of the key.
+                counts.setdefault(key, Counter()).update(
+                    (type(each), each) for each in values if isinstance(each, str | int | float)
+                )
     return {
         key: [(value, count) for (_, value), count in found.most_common(_SHOWN_VALUES)]
         for key, found in sorted(counts.items())

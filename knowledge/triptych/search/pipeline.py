@@ -128,12 +128,17 @@ class SearchPipeline:
     @property
     def configuration(self) -> Mapping[str, str]:
         """What a search depends on beside the documents: signatures, and the steps, by name."""
+        ranker, lanes = self._engine.ranker, self._engine.lanes
+        weights = getattr(ranker, "weights", None)
+        if not isinstance(weights, Mapping):  # a ranker of others' may have any, or none
+            weights = {}
         return {
             "chunker": self._derivation.chunker_sig,
             "embedder": self._derivation.embed_sig,
             "sparse encoder": self._derivation.sparse_sig,
-            "ranker": type(self._engine.ranker).__name__,
-            "lanes": " ".join(self._engine.lanes),
+            "ranker": type(ranker).__name__,
+            "weights": " ".join(f"{each}={weights.get(each, 1.0)}" for each in lanes if weights),
+            "lanes": " ".join(lanes),
             "rewriter": "" if self._rewriter is None else type(self._rewriter).__name__,
             "steps": " ".join(type(step).__name__ for step in self._postprocessors),
         }

@@ -1,0 +1,83 @@
+"""The page of golden questions: two settings compared, and what the numbers say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html import unescape
+
+import pytest
+
+pytest.importorskip("starlette")
+
+import triptych
+from support.asgi import Client
+from support.console import post
+from triptych.evaluation.significance import few_queries_warning
+from triptych.search.pipeline_record import Pipeline
+from triptych.service import Service
+from triptych_adapters.http import create_app
+
+THINGS = ("kettle", "teapot", "ladle", "whisk", "grater", "sieve")
+
+
+@pytest.fixture
+def kb() -> Iterator[Service]:
+    pipelines = [
+        Pipeline(name="by <words>", lanes=["bm25"]),
+        Pipeline(name="lost", search={"where": {"kind": "none"}}),
+    ]
+    with triptych.open("memory://", embedder="hash", pipelines=pipelines) as opened:
+        for thing in THINGS:
+            opened.put_document("docs", f"{thing}.md", f"The {thing} hangs by the window.")
+        yield opened
+
+
+@pytest.fixture
+def ask(kb: Service) -> Client:
+    asked = Client(create_app(kb, write=True, console=True))
+    for thing in THINGS:
+        form = {"q": f"where is the {thing}", "dataset": "docs", "name": f"{thing}.md"}
+        post(asked, "/console/golden", **form, verdict="right")
+    return asked
+
+
+def compared(ask: Client, a: str, b: str) -> str:
+    return unescape(ask("GET", "/console/golden", params={"dataset": "docs", "a": a, "b": b}).text)
+
+
+def test_the_verdict_is_said_in_words(ask: Client) -> None:
+    for a, b, verdict in (
+        ("mode=bm25", "mode=bm25", "No difference is shown: the interval contains 0."),
+        ("mode=bm25", "pipeline=lost", "A is better: the interval is below 0."),
+        ("pipeline=lost", "mode=bm25", "B is better: the interval is above 0."),
+    ):
+        page = compared(ask, a, b)
+        assert verdict in page
+        assert page.count("better:") + page.count("difference is shown") == 1
+        assert "95% interval" in page
+    (warning,) = few_queries_warning(len(THINGS))
+    assert warning in page
+
+
+def test_settings_are_called_as_in_the_menu_and_lead_to_their_hits(ask: Client) -> None:
+    page = ask("GET", "/console/golden?dataset=docs&a=mode%3Dbm25&b=pipeline%3Dby+<words>").text
+    heads = [unescape(each) for each in re.findall(r'<th scope="col">([^<]*)</th>', page)]
+    assert heads[-4:] == ["Question", "A: bm25", "B: pipeline by <words>", "Difference"]
+    rows = page.partition('id="compare"')[2]
+    links = [unescape(each) for each in re.findall(r'<td><a href="([^"]*)">', rows)]
+    assert len(links) == 2 * len(THINGS)
+    question = "q=where+is+the+kettle&d=docs&plain=1"
+    assert f"/?{question}&mode=bm25" in links
+    assert f"/?{question}&pipeline=by+%3Cwords%3E" in links
+    for link in links:
+        assert 'id="hit-1"' in ask("GET", link).text
+
+
+def test_without_a_pipeline_it_says_how_to_get_one(ask: Client, kb: Service) -> None:
+    hint = "<code>[pipelines.NAME]</code>"
+    assert hint not in ask("GET", "/console/golden?dataset=docs").text
+    kb.pipelines = {}
+    page = ask("GET", "/console/golden?dataset=docs").text
+    assert hint in page
+    assert "start the console again" in page
