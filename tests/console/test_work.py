@@ -34,6 +34,7 @@ from triptych_adapters.console import waiting
 from triptych_adapters.http import create_app
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.keys import KeyAuthenticator, KeyStore
+from triptych_adapters.wire import build_layers
 from triptych_backends.providers import OpenAIEmbedder, OpenAILLM
 from triptych_backends.providers.connection import Connection
 
@@ -121,6 +122,40 @@ def test_the_message_of_a_provider_is_for_whoever_sees_the_whole_store(kb: Servi
     ]
     assert all("<strong>empty</strong>" in each for each in pages)
     assert [entry.message in each for each in pages] == [True, False]
+
+
+# Plans
+
+
+def test_a_plan_offers_a_limit_of_calls_only_where_calls_are_planned(
+    kb: Service, ask: Client, tmp_path: Path
+) -> None:
+    text = ask("GET", "/console/work?plan=docs").text
+    assert "8 planned; retries of calls that fail count too" in text
+    assert "At most" in text
+    with triptych.open(tmp_path / "plain.db", embedder="hash") as plain:
+        plain.put_document("docs", "a.md", "A kettle.")
+        text = Client(create_app(plain, write=True, console=True))(
+            "GET", "/console/work?plan=docs"
+        ).text
+    assert "Make them" in text
+    assert "At most" not in text
+
+
+def test_stale_layers_that_are_not_counted_are_told_of(
+    kb: Service, ask: Client, model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model.silent = False
+    build(kb)
+    kb.put_document("docs", "coffee.md", "Other beans.")
+    text = ask("GET", "/console/work").text
+    assert "2 stale layers" in text
+    assert text.count("Show what it costs") == 2
+    monkeypatch.setattr(build_layers, "MOST_COUNTED", 5)
+    text = ask("GET", "/console/work").text
+    assert "2 stale layers" not in text
+    assert "all chunks and vectors are up to date" in text
+    assert "more than 5,000 layers are not counted" in text
 
 
 # Expiry

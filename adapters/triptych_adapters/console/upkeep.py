@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 from urllib.parse import urlencode
 
 from triptych.errors import NotAvailableError
 from triptych.layers import LayerPlan
-from triptych.records import DatasetStats
-from triptych.service import Service
 from triptych_adapters.console.site import Made, see_other
 from triptych_adapters.console.tasks import outcome, planned, said_of, task_of
 from triptych_adapters.console.visit import Visit, may
 from triptych_adapters.console.waiting import expiring, quarantined, remove_listed
-from triptych_adapters.wire.build_layers import check_may_build
-
-_COUNTED: Final = 5_000
-"""Layers of a dataset up to which the stale ones are counted: that reads all of them."""
+from triptych_adapters.wire.build_layers import check_may_build, stale_layers
 
 
 def work(visit: Visit) -> Made:
@@ -32,7 +26,7 @@ def work(visit: Visit) -> Made:
     return {
         "stats": stats,
         "todo": [each for each in stats if each.stale or each.pending or each.sparse_pending],
-        "stale_layers": _stale_layers(service, stats),
+        "stale_layers": stale_layers(service, stats),
         "can_build": visit.can_write and may(check_may_build, service),
         "has_model": service.llm is not None,
         "said": said_of(visit),
@@ -45,17 +39,6 @@ def work(visit: Visit) -> Made:
         "removed": visit.number("removed", -1, most=1_000_000_000),
         "retry": visit.one("retry") == "1",
     }
-
-
-def _stale_layers(service: Service, stats: Sequence[DatasetStats]) -> dict[str, int]:
-    """How many layers of a dataset are stale; of those with very many it is not said."""
-    found = {}
-    for each in stats:
-        if 0 < each.layers <= _COUNTED:
-            found[each.dataset_id] = sum(
-                layer.stale is not None for layer in service.layers(each.dataset_id)
-            )
-    return {dataset_id: count for dataset_id, count in found.items() if count}
 
 
 def _plan(visit: Visit) -> LayerPlan | None:
