@@ -254,14 +254,14 @@ def test_a_build_is_watched_cancelled_and_gone_on_with(browser: Any, tmp_path: P
             assert 0 < len(list(kb.layers("docs"))) < 14
             free.set()
             page.get_by_role("button", name="Make them").click()
-            page.get_by_text("layers were made.").wait_for()
+            page.get_by_text("layers were made;").wait_for()
             assert len(list(kb.layers("docs"))) == 14
             kb.put_document("docs", "0.md", "Another text.", embed="later")
             page.goto("/console/work")
             assert "2 stale layers" in page.inner_text("main")
             page.get_by_role("link", name="Show what it costs").click()
             page.get_by_role("button", name="Make them").click()
-            page.get_by_text("layers were made.").wait_for()
+            page.get_by_text("layers were made;").wait_for()
             assert "stale layers" not in page.inner_text("main")
             # What the page shows now is watched, too.
             page.get_by_role("button", name="Embed them").click()

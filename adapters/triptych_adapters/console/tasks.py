@@ -26,7 +26,7 @@ _STOPPED: Final = {
     "provider": "the model kept failing, which ended it",
     "time": "the time limit of a request ended it: what was made is kept, so start again to go on",
 }
-_COUNTS: Final = ("n", "quarantined", "failed", "skipped", "pending")
+_COUNTS: Final = ("n", "calls", "quarantined", "failed", "skipped", "pending")
 
 Report = LayerReport | RebuildReport | EmbedReport
 
@@ -114,6 +114,7 @@ def outcome(name: str, report: Report, stopped: str = "") -> dict[str, Any]:
     if isinstance(report, LayerReport):
         found |= {
             "n": report.made,
+            "calls": report.calls,
             "quarantined": len(report.quarantined),
             "skipped": report.skipped,
         }
@@ -130,6 +131,8 @@ def said(fields: Mapping[str, Any]) -> str:
         return ""
     count = {name: fields.get(name, 0) for name in _COUNTS}
     parts = [_DONE[fields["did"]].format(f"{count['n']:,}")]
+    if count["calls"]:
+        parts.append(f"that took {count['calls']:,} calls of the model, retries included")
     if count["quarantined"]:
         parts.append(
             f"{count['quarantined']:,} were quarantined, as the model’s answer could not be stored"
