@@ -235,8 +235,9 @@ def _tell(session: Session, built: LayerBuild) -> Exit:
         "failed": len(report.failed),
         "kept": built.kept,
         "calls": report.calls,
-        "failed calls": sum(each.failures for each in report.usage),
     }
+    if failures := sum(each.failures for each in report.usage):
+        counts["failed calls"] = failures
     output.show(built, table=(("layers", built.dataset_id), counts.items()), unless_quiet=True)
     if report.least is not None:
         return Exit.USAGE
