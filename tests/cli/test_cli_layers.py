@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -130,6 +131,19 @@ def test_wrong_key_ends_a_build_after_one_call_of_each_worker(
     built = shell("layers", "build", "--concurrency", "1", "--json")
     assert (built.code, built.json["report"]["stopped"], len(server.asked)) == (6, "provider", 1)
     assert "key is missing, wrong" in built.err
+
+
+def test_a_provider_that_is_down_is_named_and_no_ceiling_is_blamed(
+    shell: Shell, server: ProviderServer
+) -> None:
+    server.answer = lambda _: Reply(status=500, body=b"{}")
+    built = shell("layers", "build", "--max-calls", "2")
+    assert built.code == 6
+    assert re.search(r"(start|more|top)\.md L0: ", built.err)
+    assert "kept failing" in built.err
+    assert "max_calls" not in built.err
+    assert ["calls", "2"] in built.rows
+    assert ["failed calls", "2"] in built.rows
 
 
 def test_ceiling_ends_a_build_and_the_next_goes_on(shell: Shell) -> None:

@@ -15,6 +15,7 @@ from triptych import errors
 from triptych.diagnostics.health import dataset_checks
 from triptych.records import DatasetConfig, DatasetStats
 from triptych_adapters.cli.session import Exit, exit_for
+from triptych_adapters.wire import build_layers
 from triptych_backends.embedders.hashing import HashEmbedder
 from triptych_backends.sqlite import SqliteStore
 
@@ -171,6 +172,27 @@ def test_what_fails_the_health_check_ends_long_work_before_it_begins(
         assert ran.json["datasets"]
         assert shell("rebuild").code == 5
         assert shell("put", "docs").code == 5
+
+
+def test_status_counts_stale_layers_and_says_where_it_counts_none(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert shell("layers", "build", "--llm", "none").code == 0
+    assert "everything that is stored is fresh" in shell("status").err
+    shell.write("docs/a.md", "# A\n\nApricots.\n")
+    assert shell("put", "docs").code == 0
+    ran = shell("status", "--json")
+    (problem,) = ran.json["problems"]
+    assert "2 stale layers: `triptych layers build --dataset default` makes them again" in problem
+    assert (ran.code, ran.json["stale_layers"]) == (0, {"default": 2})
+    said = shell("status").err
+    assert problem in " ".join(said.split())
+    assert "is fresh" not in said
+    monkeypatch.setattr(build_layers, "MOST_COUNTED", 5)
+    said = shell("status").err
+    assert "fresh, except perhaps layers" in said
+    assert "'default' has so many layers that the stale ones were not counted" in said
+    assert shell("status", "--json").json["stale_layers"] == {"default": None}
 
 
 def test_status_tells_of_stale_documents_and_rebuild_repairs_them(

@@ -226,11 +226,13 @@ def test_a_layer_is_made_within_a_budget_by_keyboard(browser: Any, url: str, kb:
         page.wait_for_selector(".why")
         tab_to(page, "Make them")
         press(page, "Enter")
-        page.wait_for_selector(".running a")
-        assert "layers were made." in page.inner_text(".running")
+        page.get_by_text("layers were made.").wait_for()
         assert kb.layer("docs", "coffee.md", "L0") is not None
-        press(page, "Enter")
-        page.wait_for_url("**/console/work")
+        assert page.url.endswith("/console/work")
+        assert page.evaluate("document.activeElement.innerText").endswith("layers were made.")
+        assert page.locator(".running").count() == 0
+        assert "are to be made" not in page.inner_text("main")
+        check_by_axe(page)
 
 
 @pytest.mark.process
@@ -262,8 +264,19 @@ def test_a_build_is_watched_cancelled_and_gone_on_with(browser: Any, tmp_path: P
             assert 0 < len(list(kb.layers("docs"))) < 14
             free.set()
             page.get_by_role("button", name="Make them").click()
-            page.get_by_text("layers were made.").wait_for()
+            page.get_by_text("layers were made;").wait_for()
             assert len(list(kb.layers("docs"))) == 14
+            kb.put_document("docs", "0.md", "Another text.", embed="later")
+            page.goto("/console/work")
+            assert "2 stale layers" in page.inner_text("main")
+            page.get_by_role("link", name="Show what it costs").click()
+            page.get_by_role("button", name="Make them").click()
+            page.get_by_text("layers were made;").wait_for()
+            assert "stale layers" not in page.inner_text("main")
+            # What the page shows now is watched, too.
+            page.get_by_role("button", name="Embed them").click()
+            page.get_by_text("1 documents have all their vectors now.").wait_for()
+            assert page.url.endswith("/console/work")
 
 
 @pytest.mark.process

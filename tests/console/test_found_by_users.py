@@ -186,7 +186,9 @@ def test_stale_layers_stand_on_the_work_list_and_a_build_says_what_it_made(
     kb.put_document("docs", "a", "A kettle.")
     answer = post(ask, "/console/work", do="layers", dataset="docs", max_calls="5")
     assert "layers were made" in unescape(ask("GET", answer.headers["location"]).text)
-    assert "Nothing waits" in ask("GET", "/console/work").text
+    text = ask("GET", "/console/work?plan=docs").text
+    assert "all chunks, vectors and layers that are stored are up to date" in text
+    assert "Layers that were never made are in the plan" in text
     kb.put_document("docs", "a", "A new kettle.")
     text = ask("GET", "/console/work").text
     assert "Nothing waits" not in text

@@ -18,6 +18,7 @@ import triptych
 from support.asgi import Client
 from support.console import HOSTILE, TOKEN, post, read
 from support.servers import served
+from triptych.errors import ProviderError
 from triptych.service import Service
 from triptych.testing.fakes import FakeLLM
 from triptych_adapters.console.documents import Span, pieces
@@ -212,6 +213,27 @@ def test_an_answer_is_streamed_and_ends_with_the_page_s_part(answering: Client) 
     shown = json.loads(events[-1][1])["html"].partition("What the model saw")[0]
     assert "source-1" in shown
     assert shown.strip() in answering("GET", "/console/ask?q=How+long+does+green+tea+steep?").text
+
+
+@pytest.mark.parametrize("path", ["/console/ask", "/console/ask/stream"])
+def test_a_model_that_is_away_is_named_to_whoever_sees_the_whole_store(
+    path: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    said = "nothing at http://inside:11434: start it with `ollama serve`"
+    llm = FakeLLM(lambda *_: ProviderError(said))
+    with triptych.open(tmp_path / "away.db", embedder="hash", llm=llm) as kb:
+        kb.put_document("docs", "tea.md", "# Tea\n\nGreen tea steeps for three minutes.")
+        keys = KeyStore.of(kb)
+        whole, part = keys.add("whole").token, keys.add("part", dataset_ids=["docs"]).token
+        ask = Client(create_app(kb, authenticate=KeyAuthenticator(kb, keys), console=True))
+        texts = []
+        for key in (whole, part):
+            caplog.clear()
+            headers = {"Authorization": f"Bearer {key}"}
+            texts.append(ask("GET", f"{path}?q=green+tea", headers=headers).text)
+            assert said in caplog.text
+    assert [said in each for each in texts] == [True, False]
+    assert "s provider failed" in texts[1]
 
 
 def test_without_a_model_asking_says_what_to_set(ask: Client) -> None:

@@ -26,7 +26,7 @@ from support.console import HOSTILE, TOKEN, post, read
 from support.provider_server import Asked, ProviderServer, Reply, serving
 from support.servers import listening, served
 from triptych._internal.retries import Retries
-from triptych.errors import ProviderSetupError
+from triptych.errors import ProviderSetupError, RateLimitedError
 from triptych.layers import LayerBuilder
 from triptych.service import Service
 from triptych.testing.fakes import FakeLLM
@@ -34,6 +34,7 @@ from triptych_adapters.console import waiting
 from triptych_adapters.http import create_app
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.keys import KeyAuthenticator, KeyStore
+from triptych_adapters.wire import build_layers
 from triptych_backends.providers import OpenAIEmbedder, OpenAILLM
 from triptych_backends.providers.connection import Connection
 
@@ -121,6 +122,40 @@ def test_the_message_of_a_provider_is_for_whoever_sees_the_whole_store(kb: Servi
     ]
     assert all("<strong>empty</strong>" in each for each in pages)
     assert [entry.message in each for each in pages] == [True, False]
+
+
+# Plans
+
+
+def test_a_plan_offers_a_limit_of_calls_only_where_calls_are_planned(
+    kb: Service, ask: Client, tmp_path: Path
+) -> None:
+    text = ask("GET", "/console/work?plan=docs").text
+    assert "8 planned; retries of calls that fail count too" in text
+    assert "At most" in text
+    with triptych.open(tmp_path / "plain.db", embedder="hash") as plain:
+        plain.put_document("docs", "a.md", "A kettle.")
+        text = Client(create_app(plain, write=True, console=True))(
+            "GET", "/console/work?plan=docs"
+        ).text
+    assert "Make them" in text
+    assert "At most" not in text
+
+
+def test_stale_layers_that_are_not_counted_are_told_of(
+    kb: Service, ask: Client, model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model.silent = False
+    build(kb)
+    kb.put_document("docs", "coffee.md", "Other beans.")
+    text = ask("GET", "/console/work").text
+    assert "2 stale layers" in text
+    assert text.count("Show what it costs") == 2
+    monkeypatch.setattr(build_layers, "MOST_COUNTED", 5)
+    text = ask("GET", "/console/work").text
+    assert "2 stale layers" not in text
+    assert "all chunks and vectors are up to date" in text
+    assert "more than 5,000 layers are not counted" in text
 
 
 # Expiry
@@ -252,6 +287,12 @@ def streamed(url: str, **form: str) -> AbstractContextManager[httpx.Response]:
     )
 
 
+def told_of(value: dict[str, Any]) -> str:
+    """What the page that ends a task says that it came to."""
+    (text,) = re.findall(r'role="status"[^>]*>(.*?)</p>', value["html"])
+    return str(text)
+
+
 def made(kb: Service) -> int:
     return len(list(kb.layers("docs")))
 
@@ -280,8 +321,13 @@ def test_layers_are_built_while_their_progress_is_told(
     steps = [value["done"] for name, value in told if name == "progress"]
     assert steps == sorted(steps)
     assert any(0 < each < 14 for each in steps)
-    assert re.fullmatch(r"\d+ calls of the model, \d+ tokens", told[-2][1]["used"])
-    assert told[-1] == ("end", {"text": "14 layers were made.", "failures": []})
+    assert re.fullmatch(r"\d+ calls of the model with retries, \d+ tokens", told[-2][1]["used"])
+    name, last = told[-1]
+    assert name == "end"
+    said = "14 layers were made; that took 14 calls of the model, retries included."
+    assert told_of(last) == said
+    assert "<main" not in last["html"]
+    assert "Nothing waits" in last["html"]
     assert made(kb) == 14
     assert len(model.asked) == 14
 
@@ -306,7 +352,8 @@ def test_closing_the_stream_ends_the_work_and_keeps_what_was_made(
         kept = made(kb)
         with streamed(url, do="layers", max_calls="1000") as answer:
             *_, (name, value) = events(answer.iter_lines())
-    assert (name, value["text"]) == ("end", f"{14 - kept} layers were made.")
+    assert name == "end"
+    assert told_of(value).startswith(f"{14 - kept} layers were made; that took")
     assert made(kb) == 14
 
 
@@ -321,8 +368,9 @@ def test_the_time_limit_of_a_request_ends_it_and_says_so(
     ):
         *_, (name, value) = events(answer.iter_lines())
     assert name == "end"
-    assert re.match(r"\d+ layers were made; the time limit of a request ended it", value["text"])
-    assert value["text"].startswith(f"{made(kb)} layers")
+    text = told_of(value)
+    assert re.match(r"\d+ layers were made; .*the time limit of a request ended it", text)
+    assert text.startswith(f"{made(kb)} layers")
 
 
 def test_chunks_and_vectors_are_watched_too(kb: Service, tmp_path: Path) -> None:
@@ -335,7 +383,7 @@ def test_chunks_and_vectors_are_watched_too(kb: Service, tmp_path: Path) -> None
         ):
             with streamed(url, do=do) as answer:
                 (*steps, last) = events(answer.iter_lines())
-            assert last == ("end", {"text": text, "failures": []})
+            assert (last[0], told_of(last[1])) == ("end", text)
             assert steps[-1][1]["done"] == steps[-1][1]["total"]
             assert steps[-1][1]["done"] >= 300
 
@@ -378,14 +426,60 @@ def test_closing_the_stream_ends_embedding_and_keeps_what_was_embedded(
             assert kb.stats("docs")[0].vectors == 600
 
 
-def test_what_fails_is_named_and_nothing_of_the_inside(kb: Service, model: Model) -> None:
-    model.silent = False
-    model._answer = lambda _, text: ProviderSetupError("key sk-123 was refused")
-    with served(kb, write=True, console=True) as url, streamed(url, do="layers") as answer:
-        text = answer.read().decode()
-    assert "coffee.md: " in text
-    assert "failed, and are tried again by the next run" in text
-    assert "sk-123" not in text
+class Down(FakeLLM):
+    """A provider that is not there."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda *_: ProviderSetupError("nothing at http://inside:11434"))
+
+
+@pytest.fixture
+def down(tmp_path: Path) -> Iterator[Service]:
+    with triptych.open(tmp_path / "down.db", embedder="hash", llm=Down()) as opened:
+        for number in range(8):
+            opened.put_document("docs", f"{number}.md", f"# Number {number}\n\nA text.")
+        yield opened
+
+
+def keyed(kb: Service) -> tuple[Client, list[dict[str, str]]]:
+    """The console, and the headers of a key to everything and of one to the dataset."""
+    keys = KeyStore.of(kb)
+    whole = keys.add("whole", can_write=True).token
+    part = keys.add("part", dataset_ids=["docs"], can_write=True).token
+    app = create_app(kb, authenticate=KeyAuthenticator(kb, keys), write=True, console=True)
+    return Client(app), [{"Authorization": f"Bearer {each}"} for each in (whole, part)]
+
+
+@pytest.mark.parametrize("path", ["/console/work", "/console/work/stream"])
+def test_what_fails_is_named_and_what_a_provider_says_is_for_whoever_sees_the_whole_store(
+    path: str, down: Service
+) -> None:
+    ask, both = keyed(down)
+    pages = []
+    for headers in both:
+        form = {"form_token": "token", "do": "layers", "dataset": "docs"}
+        answer = ask("POST", path, data=form, headers={**TOKEN, **headers})
+        assert answer.status_code == 200
+        *_, last = answer.text.split("event: end\ndata: ")
+        pages.append(json.loads(last)["html"] if "stream" in path else answer.text)
+    for text in pages:
+        assert re.search(r"<bdi>\d\.md</bdi> L0: ", text)
+        assert "the model kept failing, which ended it" in text
+        assert "limit of calls" not in text
+        assert "Nothing waits" not in text
+    assert ["http://inside:11434" in each for each in pages] == [True, False]
+    assert "a model&#39;s provider failed" in pages[1]
+
+
+def test_of_many_failures_five_are_named(down: Service) -> None:
+    # So long a pause is not waited for: each layer fails at once, until ten in a row have.
+    assert isinstance(down.llm, Down)
+    down.llm._answer = lambda *_: RateLimitedError("away", retry_after=100)
+    ask = Client(create_app(down, write=True, console=True))
+    text = post(ask, "/console/work", do="layers", dataset="docs").text
+    (failed,) = re.findall(r"(\d+) failed, and are tried again", text)
+    assert text.count(": away</li>") == 5
+    assert f"And {int(failed) - 5} more." in text
 
 
 @pytest.mark.parametrize(

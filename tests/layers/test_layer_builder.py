@@ -580,6 +580,34 @@ def test_error_that_concerns_every_call_ends_the_run_at_once(
     assert builder.plan("d").artifacts == 18
 
 
+@pytest.mark.parametrize("concurrency", [1, 4])
+@pytest.mark.parametrize("most", [1, 3, 7])
+def test_a_provider_that_is_down_is_the_reason_and_not_the_ceiling_of_calls(
+    small: Service, most: int, concurrency: int
+) -> None:
+    llm = FakeLLM(lambda *_: ProviderError("connection refused"))
+    builder = LayerBuilder(small, llm, retries=2, retry_base=0.0)
+    report = builder.apply(builder.plan("d"), max_calls=most, concurrency=concurrency)
+    assert (report.stopped, report.calls, report.made) == ("provider", most, 0)
+    assert report.failed
+    assert all(each.layer in ("L0", "L1") for each in report.failed)
+    assert {str(each.error) for each in report.failed} == {"connection refused"}
+    assert len({(each.name, each.layer) for each in report.failed}) == len(report.failed)
+    with pytest.raises(ProviderError, match="connection refused"):
+        report.require()
+
+
+def test_a_ceiling_that_leaves_no_room_for_a_retry_hides_no_error(small: Service) -> None:
+    failures = iter([ProviderError("once")])
+    llm = FakeLLM(
+        lambda prompt, text: first_line(prompt, text) if len(llm.requests) < 3 else next(failures)
+    )
+    builder = LayerBuilder(small, llm, retries=2, retry_base=0.0)
+    report = builder.apply(builder.plan("d"), max_calls=3, concurrency=1)
+    assert (report.stopped, report.made) == ("max_calls", 2)
+    assert [str(each.error) for each in report.failed] == ["once"]
+
+
 # Ceilings
 
 

@@ -217,10 +217,14 @@ def _tell(session: Session, built: LayerBuild) -> Exit:
             f"{quarantined.message}"
         )
     for failure in report.failed:
-        output.warn(f"{failure.name or 'the dataset itself'}: {failure.error}")
+        name = failure.name or "the dataset itself"
+        what = f"{name} {failure.layer}" if failure.layer else name
+        output.warn(f"{what}: {failure.error}")
     if report.least is not None:
         option = f"--{str(report.stopped).replace('_', '-')}"
         output.warn(f"{option} is too small for any layer: the minimum is {least}")
+    elif report.stopped == "provider":
+        output.warn("ended, as the model's provider kept failing: build again when it answers")
     elif report.stopped is not None:
         output.warn(f"ended by {report.stopped}: build again to continue")
     counts = {
@@ -232,6 +236,8 @@ def _tell(session: Session, built: LayerBuild) -> Exit:
         "kept": built.kept,
         "calls": report.calls,
     }
+    if failures := sum(each.failures for each in report.usage):
+        counts["failed calls"] = failures
     output.show(built, table=(("layers", built.dataset_id), counts.items()), unless_quiet=True)
     if report.least is not None:
         return Exit.USAGE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Annotated, Any
@@ -91,19 +92,29 @@ def _report(
     """What is in the store, and what is wrong with it."""
     from triptych.search.file_location import synced_folders
     from triptych_adapters.telemetry.metrics import figures
+    from triptych_adapters.wire.build_layers import stale_layers
 
     output = session.output
     datasets: list[DatasetStats] = []
+    layers: dict[str, int | None] = {}
     health = service.health()
     cache: CacheStats | None = None
     with suppress(StoreError):  # reported by the health check
         datasets = service.stats()
         cache = _cache(service)
+        layers = stale_layers(service, datasets)
     problems = [str(check) for check in health.problems]
+    problems += [
+        f"dataset {name!r} has {counted(count, 'stale layer')}: `triptych layers build --dataset "
+        f"{shlex.quote(name)}` makes {'it' if count == 1 else 'them'} again"
+        for name, count in layers.items()
+        if count
+    ]
     if output.as_json:
         output.show(
             about,
             {"datasets": datasets, "cache": cache, "health": health.checks, "problems": problems},
+            {"stale_layers": layers},
             # The names that /metrics has.
             {"figures": figures(datasets, cache), "server": _server_metrics(service)},
         )
@@ -125,8 +136,14 @@ def _report(
     for check in health.checks:
         if check.name == "search settings" and check.status == "ok":
             output.note(check.detail)
+    uncounted = [name for name, count in layers.items() if count is None]
     if not problems:
-        output.note("everything that is stored is fresh" if datasets else "the store is empty")
+        rest = ", except perhaps layers" if uncounted else ""
+        output.note(
+            f"everything that is stored is fresh{rest}" if datasets else "the store is empty"
+        )
+    for name in uncounted:
+        output.note(f"dataset {name!r} has so many layers that the stale ones were not counted")
     kept = service.capabilities.settings
     with suppress(StoreError):
         if kept is not None and synced_folders(kept):

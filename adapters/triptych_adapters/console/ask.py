@@ -7,6 +7,7 @@ import re
 from contextlib import aclosing
 from typing import Any, Final
 
+import attrs
 from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
@@ -54,7 +55,8 @@ def ask(visit: Visit) -> Made:
             answer = service.ask(asked.text, **_options(visit, asked))
             made |= _shown(service, answer)
         except TriptychError as error:
-            made["failed"] = problem_of(error).message
+            visit.request.scope.setdefault("state", {})["failure"] = error  # it is logged
+            made["failed"] = visit.message_of(error)
     return made
 
 
@@ -120,7 +122,8 @@ async def stream(server: Server, request: Request) -> Response:
         yield event("answer", {"html": (await caller.run(whole)).decode()})
 
     def failed(error: BaseException) -> bytes:
-        return event("error", problem_of(error).json())
+        problem = attrs.evolve(problem_of(error), message=visit.message_of(error))
+        return event("error", problem.json())
 
     return await StreamedResponse.start(
         server, request, begin, parts, failed=failed, long=True, close=AnswerStream.close

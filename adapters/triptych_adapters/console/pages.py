@@ -20,7 +20,6 @@ from triptych_adapters.console import (
     replay,
     reviews,
     search,
-    tasks,
     upkeep,
 )
 from triptych_adapters.console.site import (
@@ -63,7 +62,7 @@ def console_routes(server: Server) -> Iterator[RawRoute]:
     yield from site.page("/console/work", "work", upkeep.work, posts=upkeep.act, long=True)
     yield RawRoute(
         "/console/work/stream",
-        partial(tasks.stream, server),
+        partial(upkeep.stream, server),
         methods=["POST"],
         name="console_work_stream",
     )

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
 import attrs
-from starlette.requests import Request
-from starlette.responses import Response
 
-from triptych._internal.progress import Progress, ProgressCallback
-from triptych.errors import CancelledError, ValidationError
+from triptych._internal.progress import ProgressCallback
+from triptych.errors import ValidationError
 from triptych.layers import ExtractiveSummarizer, LayerBuilder, LayerPlan, LayerReport
 from triptych.records import EmbedReport, RebuildReport
-from triptych_adapters.console.visit import Visit, visit_of
-from triptych_adapters.http.responses import problem_of
-from triptych_adapters.http.server import Caller, Server
-from triptych_adapters.http.streams import COMMENT, QUIET, Parts, StreamedResponse, event
+from triptych_adapters.console.visit import Visit
 from triptych_adapters.wire.build_layers import check_may_build
 
-_LOOK: Final = 0.2
-"""Seconds between two looks at how far a task is."""
 _MANY: Final = 1_000_000_000
 _DONE: Final = {
     "layers": "{} layers were made",
@@ -35,7 +26,7 @@ _STOPPED: Final = {
     "provider": "the model kept failing, which ended it",
     "time": "the time limit of a request ended it: what was made is kept, so start again to go on",
 }
-_COUNTS: Final = ("n", "quarantined", "failed", "skipped", "pending")
+_COUNTS: Final = ("n", "calls", "quarantined", "failed", "skipped", "pending")
 
 Report = LayerReport | RebuildReport | EmbedReport
 
@@ -111,7 +102,7 @@ def _used(builder: LayerBuilder, dataset_id: str, before: tuple[int, int]) -> st
     calls, tokens = (
         now - then for now, then in zip(_usage(builder, dataset_id), before, strict=True)
     )
-    return f"{calls:,} calls of the model, {tokens:,} tokens"
+    return f"{calls:,} calls of the model with retries, {tokens:,} tokens"
 
 
 # What it came to
@@ -123,6 +114,7 @@ def outcome(name: str, report: Report, stopped: str = "") -> dict[str, Any]:
     if isinstance(report, LayerReport):
         found |= {
             "n": report.made,
+            "calls": report.calls,
             "quarantined": len(report.quarantined),
             "skipped": report.skipped,
         }
@@ -139,6 +131,8 @@ def said(fields: Mapping[str, Any]) -> str:
         return ""
     count = {name: fields.get(name, 0) for name in _COUNTS}
     parts = [_DONE[fields["did"]].format(f"{count['n']:,}")]
+    if count["calls"]:
+        parts.append(f"that took {count['calls']:,} calls of the model, retries included")
     if count["quarantined"]:
         parts.append(
             f"{count['quarantined']:,} were quarantined, as the model’s answer could not be stored"
@@ -158,51 +152,3 @@ def said_of(visit: Visit) -> str:
     """What the task came to that led to this page."""
     numbers = {name: visit.number(name, 0, most=_MANY) for name in _COUNTS}
     return said({**numbers, "did": visit.one("did"), "stopped": visit.one("stopped")})
-
-
-async def stream(server: Server, request: Request) -> Response:
-    """Do a task, and tell how far it is; it ends when the reader goes away, and what was made is
-    kept."""
-    visit = await visit_of(server, request)
-    visit.check_writes()
-
-    async def parts(caller: Caller, task: Task) -> Parts:
-        told = [{"phase": task.name, "done": 0, "total": task.total, "used": ""}]
-
-        def note(progress: Progress) -> None:  # called in the thread of the task
-            told.append(attrs.asdict(progress) | {"used": task.used()})
-
-        work = partial(task.run, note)
-        running = asyncio.ensure_future(caller.run(work))
-        spoke, sent = time.monotonic(), 0
-        try:
-            while True:
-                ended, _ = await asyncio.wait({running}, timeout=_LOOK if sent else 0)
-                if sent < len(told):
-                    spoke, sent = time.monotonic(), len(told)
-                    yield event("progress", told[-1])
-                elif time.monotonic() - spoke > QUIET:
-                    spoke = time.monotonic()
-                    yield COMMENT
-                if ended:
-                    break
-        except BaseException:
-            running.cancel()
-            await asyncio.wait({running})
-            raise
-        try:
-            report, stopped = running.result(), ""
-        except CancelledError as error:  # by the deadline: the reader is there
-            if error.report is None:
-                raise
-            report, stopped = error.report, "time"
-        failures = [f"{each.name}: {problem_of(each.error).message}" for each in report.failed[:5]]
-        text = said(outcome(task.name, report, stopped))
-        yield event("end", {"text": text, "failures": failures})
-
-    def failed(error: BaseException) -> bytes:
-        return event("error", problem_of(error).json())
-
-    return await StreamedResponse.start(
-        server, request, partial(task_of, visit), parts, failed=failed, long=True
-    )

@@ -14,9 +14,15 @@ import attrs
 from starlette.requests import Request
 
 from triptych.access.service import RestrictedService
-from triptych.errors import AccessDeniedError, TriptychError, ValidationError
+from triptych.errors import (
+    AccessDeniedError,
+    DerivationError,
+    ProviderError,
+    TriptychError,
+    ValidationError,
+)
 from triptych.service import Service
-from triptych_adapters.http.responses import ProblemError
+from triptych_adapters.http.responses import ProblemError, problem_of
 from triptych_adapters.http.routes import query_of
 from triptych_adapters.http.server import Server, sender_of
 from triptych_adapters.keys import KeyStore
@@ -136,6 +142,14 @@ class Visit:
     def kept(self, *without: str) -> Pairs:
         """The fields of this URL that a form of the page sends again."""
         return [(name, value) for name, value in query_of(self.request) if name not in without]
+
+    def message_of(self, error: BaseException) -> str:
+        """What a page says of an error: what a model's provider said, as the log has it, is for
+        whoever sees the whole store."""
+        of_a_model = isinstance(error, ProviderError | DerivationError)
+        if of_a_model and may(self.server.check_sees_all, self.service, ""):
+            return str(error)
+        return problem_of(error).message
 
     @property
     def here(self) -> str:

@@ -13,11 +13,26 @@ import attrs
 from triptych.access.service import RestrictedService
 from triptych.errors import AccessDeniedError
 from triptych.layers import ExtractiveSummarizer, LayerBuilder, LayerPlan, LayerReport
+from triptych.records import DatasetStats
 from triptych.service import Service
 from triptych.service.operations import Effect
 from triptych_adapters.wire.arguments import object_schema
 from triptych_adapters.wire.operations import ARGUMENTS, Operation
 from triptych_adapters.wire.routes import Route
+
+MOST_COUNTED: Final = 5_000
+"""Layers of a dataset up to which the stale ones are counted: that reads all of them."""
+
+
+def stale_layers(service: Service, stats: Sequence[DatasetStats]) -> dict[str, int | None]:
+    """Return how many layers of each dataset are stale; None if it has more than
+    `MOST_COUNTED`."""
+    found: dict[str, int | None] = {}
+    for each in stats:
+        layers = service.layers(each.dataset_id) if 0 < each.layers <= MOST_COUNTED else ()
+        stale = sum(layer.stale is not None for layer in layers)
+        found[each.dataset_id] = stale if each.layers <= MOST_COUNTED else None
+    return found
 
 
 @attrs.frozen(kw_only=True, slots=True)

@@ -3,6 +3,7 @@
 from triptych.layers.builder.builder import LayerBuilder as LayerBuilder
 from triptych.layers.builder.records import (
     Cost as Cost,
+    LayerFailure as LayerFailure,
     LayerPlan as LayerPlan,
     LayerPrompts as LayerPrompts,
     LayerReport as LayerReport,

@@ -159,45 +159,47 @@ for (const form of document.querySelectorAll("form[data-stream]")) {
   });
 }
 
-// Work that lasts is watched. Cancel closes the connection, which ends it on the server.
-// (form.dataset is not the attributes here, but the form's field of that name.)
-for (const form of document.querySelectorAll("form[data-progress]")) {
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    const stop = new AbortController();
-    const bar = made("progress", { ariaLabel: "Progress" }), far = made("span", {}, "…"), end = made("p", {});
-    const cancel = made("button", { type: "button", className: "quiet" }, "Cancel");
-    const shown = made("div", { className: "running" }, bar, " ", far, " ", cancel);
-    const buttons = document.querySelectorAll("form[data-progress] button");
-    end.setAttribute("role", "status");
-    cancel.addEventListener("click", () => stop.abort());
-    document.querySelectorAll(".running").forEach((each) => each.remove());
-    form.after(shown);
-    shown.append(end);
-    buttons.forEach((each) => each.disabled = true);
-    cancel.focus();
-    let cut = "", done = 0;
-    try {
-      const body = new URLSearchParams(new FormData(form));
-      const answer = await fetch(form.getAttribute("data-progress"), { method: "POST", body, signal: stop.signal, headers: { Accept: "text/event-stream" } });
-      for await (const [name, value] of events(answer, "end")) {
-        if (name === "progress") {
-          done = value.done;
-          const of = value.total === null ? "" : ` of ${value.total}`;
-          if (value.total !== null) Object.assign(bar, { max: Math.max(value.total, 1), value: value.done });
-          far.textContent = [`${value.phase}: ${value.done}${of}`, value.used].filter(Boolean).join(", ");
-        } else {
-          end.replaceChildren(value.text, ...value.failures.flatMap((each) => [made("br", {}), each]));
-        }
+// Work that lasts is watched, then the page says what it came to. Cancel closes the connection, which
+// ends it on the server. (form.dataset is not the attributes here, but the form's field of that name.)
+document.addEventListener("submit", async (event) => {
+  const form = event.target, main = document.querySelector("main");
+  if (!form.matches("[data-progress]")) return;
+  event.preventDefault();
+  const stop = new AbortController();
+  const bar = made("progress", { ariaLabel: "Progress" }), far = made("span", {}, "…"), end = made("p", {});
+  const cancel = made("button", { type: "button", className: "quiet" }, "Cancel");
+  const shown = made("div", { className: "running" }, bar, " ", far, " ", cancel);
+  const buttons = document.querySelectorAll("form[data-progress] button");
+  end.setAttribute("role", "status");
+  cancel.addEventListener("click", () => stop.abort());
+  document.querySelectorAll(".running").forEach((each) => each.remove());
+  form.after(shown);
+  shown.append(end);
+  buttons.forEach((each) => each.disabled = true);
+  cancel.focus();
+  let done = 0;
+  try {
+    const body = new URLSearchParams(new FormData(form));
+    const answer = await fetch(form.getAttribute("data-progress"), { method: "POST", body, signal: stop.signal, headers: { Accept: "text/event-stream" } });
+    for await (const [name, value] of events(answer, "end")) {
+      if (name === "end") {
+        main.innerHTML = value.html;
+        history.replaceState(null, "", form.getAttribute("action"));
+        main.querySelector("[role=status]").focus();
+        return;
       }
-    } catch (error) {
-      cut = stop.signal.aborted ? "Cancelled." : why(error);
+      done = value.done;
+      const of = value.total === null ? "" : ` of ${value.total}`;
+      if (value.total !== null) Object.assign(bar, { max: Math.max(value.total, 1), value: value.done });
+      far.textContent = [`${value.phase}: ${value.done}${of}`, value.used].filter(Boolean).join(", ");
     }
-    if (cut) end.textContent = !done ? cut : `${cut} What was made so far is kept; start it again to go on.`;
-    end.append(" ", made("a", { href: location.pathname }, "What waits now"));
-    bar.remove();
-    cancel.remove();
-    buttons.forEach((each) => each.disabled = false);
-    end.querySelector("a").focus();
-  });
-}
+  } catch (error) {
+    const cut = stop.signal.aborted ? "Cancelled." : why(error);
+    end.textContent = !done ? cut : `${cut} What was made so far is kept; start it again to go on.`;
+  }
+  end.append(" ", made("a", { href: location.pathname }, "What waits now"));
+  bar.remove();
+  cancel.remove();
+  buttons.forEach((each) => each.disabled = false);
+  end.querySelector("a").focus();
+});

@@ -95,15 +95,21 @@ class BudgetedLLM:
 
         Raises:
             OutOfBudgetError: the call does not fit under a ceiling; it was not made.
-            ProviderError: the provider failed, also when tried again.
+            ProviderError: the provider failed, also when tried again, as far as the ceilings allow.
             UnusableAnswerError, ProviderSetupError, NotAvailableError: asking again is no help.
             CancelledError: the deadline passed.
         """
         asked = Usage(input_tokens=prompt_tokens(messages), output_tokens=max_tokens)
         failures = 0
+        failed: ProviderError | None = None
         while True:
             _check()
-            self._hold(asked)
+            try:
+                self._hold(asked)
+            except OutOfBudgetError:
+                if failed is None:
+                    raise
+                raise failed from None  # the reason is the provider, not that no retry fits
             used = Usage()
             call = telemetry.operation("generate", model=self.usage.model)
             try:
@@ -120,6 +126,7 @@ class BudgetedLLM:
                 raise
             except ProviderError as error:
                 failures += 1
+                failed = error
                 asked_for = error.retry_after if isinstance(error, RateLimitedError) else None
                 pause = self._retries.pause(failures, asked_for)
                 if pause is None:

@@ -31,10 +31,15 @@ from triptych.errors import (
 from triptych.layers.builder.budget import BudgetedLLM, LayerModel, OutOfBudgetError
 from triptych.layers.builder.generators import Source
 from triptych.layers.builder.plan import LAYERS, Scope, walk
-from triptych.layers.builder.records import LayerPlan, LayerReport, PlannedLayer, Stop
+from triptych.layers.builder.records import (
+    LayerFailure,
+    LayerPlan,
+    LayerReport,
+    PlannedLayer,
+    Stop,
+)
 from triptych.records import (
     DerivedLayer,
-    Failure,
     Layer,
     ParkedReason,
     QuarantinedLayer,
@@ -66,7 +71,7 @@ class Run:
         self._lock = threading.Lock()
         self._made = self._unchanged = self._removed = self._done = 0
         self._quarantined: list[QuarantinedLayer] = []
-        self._failed: list[Failure] = []
+        self._failed: list[LayerFailure] = []
         self._in_a_row = 0
         self._stopped: Stop | None = None
         self._short: Stop | None = None
@@ -106,16 +111,20 @@ class Run:
         return self._report()
 
     def _report(self) -> LayerReport:
-        calls = self._meter.usage.calls if self._meter else 0
+        usage = self._meter.usage if self._meter else None
+        calls = usage.calls if usage else 0
+        stopped = self._stopped or self._short
+        if usage and stopped == "max_calls" and self._failed and usage.failures == calls:
+            stopped = "provider"
         return LayerReport(
             made=self._made,
             unchanged=self._unchanged,
             removed=self._removed,
             quarantined=tuple(self._quarantined),
             failed=tuple(self._failed),
-            usage=(self._meter.usage,) if self._meter and self._meter.usage.calls else (),
+            usage=(usage,) if usage and calls else (),
             skipped=self._skipped,
-            stopped=self._stopped or self._short,
+            stopped=stopped,
             least=None if self._made or calls else self._least,
             warnings=self._plan.warnings,
         )
@@ -274,15 +283,15 @@ class Run:
                 self._park(self._entry(name, layer, fed, wanted, error))
                 continue
             except (ProviderSetupError, NotAvailableError) as error:
-                self._fail(name, error)
+                self._fail(name, error, layer)
                 self._stop("provider")
             except ProviderError as error:
-                self._fail_by_provider(name, error)
+                self._fail_by_provider(name, error, layer)
                 continue
             try:
                 put(layer, content, wanted)
             except DerivationError as error:
-                self._fail(name, error)
+                self._fail(name, error, layer)
                 continue
             self._count(stored, content)
             if known is not None:
@@ -327,9 +336,9 @@ class Run:
             self._done += 1
             self._in_a_row = 0  # the provider answers
 
-    def _fail_by_provider(self, name: str, error: ProviderError) -> None:
+    def _fail_by_provider(self, name: str, error: ProviderError, layer: Layer) -> None:
         """The provider failed, whatever the input: the next plan tries it again."""
-        self._fail(name, error)
+        self._fail(name, error, layer)
         with self._lock:
             self._in_a_row += 1
             given_up = self._in_a_row >= self._patience
@@ -353,9 +362,11 @@ class Run:
         if error.over or nothing_fits:
             self._stop(error.ceiling)
 
-    def _fail(self, name: str, error: Exception) -> None:
+    def _fail(self, name: str, error: Exception, layer: Layer | None = None) -> None:
+        dataset_id = self._scope.dataset_id
+        failure = LayerFailure(dataset_id=dataset_id, name=name, error=error, layer=layer)
         with self._lock:
-            self._failed.append(Failure(dataset_id=self._scope.dataset_id, name=name, error=error))
+            self._failed.append(failure)
             self._done += 1
 
     def _fail_in_store(self, name: str, error: StoreError) -> None:

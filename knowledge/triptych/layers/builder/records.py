@@ -139,6 +139,14 @@ class LayerPlan:
 
 
 @attrs.frozen(kw_only=True, slots=True)
+class LayerFailure(Failure):
+    """A layer that could not be made, and its error; ``layer`` None: none of its document's or
+    folder's could."""
+
+    layer: Layer | None = None
+
+
+@attrs.frozen(kw_only=True, slots=True)
 class LayerReport:
     """The report of `apply`.
 
@@ -149,7 +157,8 @@ class LayerReport:
         failed: other failures, which the next plan tries again.
         usage: the usage of this run by model.
         skipped: the number of layers that did not fit the rest of a limit on tokens or cost.
-        stopped: what ended it early or left out layers; None if all were tried.
+        stopped: what ended it early or left out layers; None if all were tried. If the provider
+            failed every call, "provider", even if ``max_calls`` left no room for more.
         least: the lowest sufficient limit, if nothing was made because no examined layer fits the
             limit ``stopped``. Else None.
         warnings: what the store cannot record.
@@ -161,7 +170,7 @@ class LayerReport:
     unchanged: int = 0
     removed: int = 0
     quarantined: tuple[QuarantinedLayer, ...] = ()
-    failed: tuple[Failure, ...] = ()
+    failed: tuple[LayerFailure, ...] = ()
     usage: tuple[ModelUsage, ...] = ()
     skipped: int = 0
     stopped: Stop | None = None
