@@ -15,6 +15,7 @@ from triptych.access import Access
 from triptych.access.proposals import Proposals
 from triptych.errors import AccessDeniedError, PendingReviewError
 from triptych.service import Service
+from triptych.testing.fakes import FakeLLM
 from triptych_adapters.console.documents import CHUNKS
 from triptych_adapters.http import create_app
 from triptych_adapters.keys import KeyAuthenticator, KeyStore
@@ -116,6 +117,18 @@ def test_a_server_without_keys_takes_none_by_its_sign_in_page(ask: Client) -> No
     answer = post(ask, "/console/sign-in", key="\u4e2d")
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
     assert "triptych_key" not in "".join(answer.headers.get_list("set-cookie"))
+
+
+@pytest.mark.parametrize(("site", "calls"), [("cross-site", 0), ("none", 1), ("same-origin", 1)])
+def test_a_link_of_another_site_asks_no_model(site: str, calls: int, kb: Service) -> None:
+    model = FakeLLM(lambda *_: "It is green [1].")
+    with triptych.open("memory://", embedder="hash", llm=model) as asked:
+        asked.put_document("a", "doc.md", "Green tea.")
+        ask = Client(create_app(asked, console=True))
+        headers = {"Sec-Fetch-Site": site, "Sec-Fetch-Dest": "document"}
+        text = ask("GET", "/console/ask?q=green+tea", headers=headers).text
+    assert len(model.texts) == calls
+    assert ("Press Ask" in text) is (calls == 0)
 
 
 @pytest.mark.parametrize(

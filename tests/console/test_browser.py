@@ -236,6 +236,20 @@ def test_a_layer_is_made_within_a_budget_by_keyboard(browser: Any, url: str, kb:
 
 
 @pytest.mark.process
+def test_an_answer_may_cite_any_character(browser: Any) -> None:
+    text = "Green\u2028tea\u2029steeps.\r\n\x0b<b>\U0001f375</b>"
+    model = FakeLLM(lambda *_: "It steeps [1].")
+    with triptych.open("memory://", embedder="hash", llm=model) as kb:
+        kb.put_document("docs", "tea.md", text)
+        with served(kb, console=True) as url, Watched(browser, url) as page:
+            page.goto("/console/ask")
+            page.fill("[name=q]", "green tea steeps")
+            press(page, "Enter")
+            page.get_by_role("heading", name="Sources").wait_for()
+            assert "<b>" in page.inner_text("[data-answer]")
+
+
+@pytest.mark.process
 def test_a_build_is_watched_cancelled_and_gone_on_with(browser: Any, tmp_path: Path) -> None:
     free, counted = threading.Event(), itertools.count()
 

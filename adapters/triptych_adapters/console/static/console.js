@@ -54,7 +54,7 @@ async function* events(answer, last) {
   for (let part; !(part = await reader.read()).done; ) {
     const found = (rest + part.value).split("\n\n");
     rest = found.pop();
-    for (const [, name, data] of found.map((each) => each.match(/^event: (\w+)\ndata: (.*)$/)).filter(Boolean)) {
+    for (const [, name, data] of found.map((each) => each.match(/^event: (\w+)\ndata: (.*)$/s)).filter(Boolean)) {
       const value = JSON.parse(data);
       if (name === "error") throw new Error(value.error.message);
       yield [name, value];
