@@ -44,7 +44,7 @@ PAGES = {
     "search": f"/?q={QUESTION}&lanes=1&numbers=1",
     "why": f"/?q={QUESTION}&why=how-to/watch.md&k=3#why",
     "document": "/console/documents/docs/concepts.md?from=1600&to=2100#passage",
-    "documents": "/console/datasets/docs?f.kind=how-to",
+    "documents": "/console/datasets/docs?f.section=how-to",
     "ask": f"/console/ask?q={QUESTION}&d=docs",
     "work": "/console/work?plan=docs",
     "reviews": "/console/reviews?dataset=docs",
@@ -62,7 +62,7 @@ def fill(kb: Service) -> None:
     for path in sorted((ROOT / "docs").rglob("*.md")):
         name = path.relative_to(ROOT / "docs").as_posix()
         if not name.startswith("reference/api/"):
-            docs.put(name, path.read_text("utf-8"), {"kind": name.partition("/")[0]})
+            docs.put(name, path.read_text("utf-8"), {"section": name.partition("/")[0]})
     builder = LayerBuilder(kb, ExtractiveSummarizer())
     builder.apply(builder.plan("docs", names=["how-to/watch.md", "concepts.md"]))
     docs.put("concepts.md", docs.get("concepts.md").content + "\nOne sentence more.\n")

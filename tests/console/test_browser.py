@@ -201,6 +201,14 @@ def test_a_document_is_found_judged_and_opened_by_keyboard(browser: Any, url: st
         )
         assert pressed != other
         assert page.url.endswith("#hit-1")
+        press(page, "r")  # the hit is still chosen, and is judged no more
+        page.wait_for_selector('#hit-1 [aria-pressed="true"]', state="detached")
+        press(page, "r")
+        page.wait_for_selector('#hit-1 [aria-pressed="true"]')
+        page.get_by_role("link", name="Why not this document?").click()
+        page.keyboard.type("jar.md")  # letters that are keys of the list, too
+        assert page.input_value("[name=why]") == "jar.md"
+        page.locator("#hit-1").focus()
         press(page, "j", "Enter")
         page.wait_for_url("**/console/documents/**")
         assert page.locator("#passage").is_visible()

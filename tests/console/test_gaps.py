@@ -138,3 +138,13 @@ def test_a_key_is_not_told_of_the_log(kb: Service) -> None:
     page = Client(app, Authorization=f"Bearer {token}")("GET", "/console/gaps").text
     assert "not available to restricted callers" in page
     assert "The log is" not in page
+
+
+def test_a_key_to_everything_reads_the_log_and_an_agent_s_does_not(kb: Service) -> None:
+    keys = KeyStore.of(kb)
+    kb.search("refund", dataset_id="docs")
+    app = create_app(kb, authenticate=KeyAuthenticator(kb, keys), console=True)
+    for agent in (False, True):
+        token = keys.add("all", can_write=agent, agent=agent).token
+        page = Client(app, Authorization=f"Bearer {token}")("GET", "/console/gaps").text
+        assert ("refund" in page) is not agent

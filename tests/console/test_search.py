@@ -133,7 +133,7 @@ def test_why_not_is_linked_from_the_hits_and_knows_the_names(ask: Client, kb: Se
     assert names(page) == ["draft.md", "far.md", "law.md"]
     assert 'list="names"' in page
     before = page.partition('id="hit-1"')[0]
-    assert '<a href="#why">Why not this document?</a>' in before
+    assert '<a href="#name">Why not this document?</a>' in before
     assert names(ask("GET", "/?q=failed+request").text)[-1] == "&lt;b&gt;.md"
     for dataset in ("a", "b"):
         kb.put_documents(dataset, {f"{at:03}": "A failed request." for at in range(150)})

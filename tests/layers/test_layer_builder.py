@@ -649,6 +649,23 @@ def test_ceilings_of_tokens_and_cost_are_not_passed(small: Service, ceiling: str
     assert not builder.plan("d")
 
 
+def test_the_calls_of_a_limit_go_to_changed_text_first(kb: Service) -> None:
+    for name in "abcd":
+        kb.put_document("d", f"{name}.md", f"# {name}\n\nThe first text.")
+    first = LayerBuilder(kb, FakeLLM(first_line))
+    first.apply(first.plan("d"))
+    kb.put_document("d", "d.md", "# d\n\nAnother text.")
+    kb.put_document("d", "e.md", "# e\n\nA new one.")
+    builder = LayerBuilder(kb, FakeLLM(first_line, signature="another/1"))
+    report = builder.apply(builder.plan("d"), max_calls=2, concurrency=1)
+    assert (report.made, report.stopped) == (2, "max_calls")
+    stale = {each.doc_name for each in kb.layers("d") if each.stale == "source"}
+    assert stale == set()
+    assert kb.layer("d", "e.md", "L0") is None
+    builder.apply(builder.plan("d")).require()
+    assert not builder.plan("d")
+
+
 def test_a_report_raises_on_request_what_ended_the_build(small: Service) -> None:
     builder = LayerBuilder(small, FakeLLM(first_line), patience=1, retries=0)
     report = builder.apply(builder.plan("d"), max_calls=2)

@@ -146,9 +146,8 @@ def console(
 ) -> None:
     """Look at the knowledge base in the browser, until Ctrl-C.
 
-    This is `triptych serve` on a free port of this machine; its URL is on stdout. With --write it
-    also prints a code, which the page asks for when you add a folder there; where the store has
-    keys, none can be added there.
+    This is `triptych serve` on a free port of this machine; its URL is on stdout. With --write, and
+    without keys, it also prints a code, which the page asks for when you add a folder there.
     """
     _require_server(True)
     from triptych_adapters.cli.folders import add_folder
@@ -159,7 +158,7 @@ def console(
     code = secrets.token_hex(6)
 
     def started(url: str) -> None:
-        if write:
+        if write and not _has_keys(session, session.settings()):
             session.output.note(f"to add a folder in the browser, type this code there: {code}")
         session.output.show({"url": url, "write": write}, lines=[url])
         if browser:

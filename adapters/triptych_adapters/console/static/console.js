@@ -28,7 +28,7 @@ document.addEventListener("keydown", (event) => {
   if (document.activeElement.matches("input, textarea, select")) return;
   if (event.key === "Enter" && hit && document.activeElement === hit) hit.querySelector("a").click();
   else if ((event.key === "r" || event.key === "w") && hit)
-    hit.querySelector(`button[value=${event.key === "r" ? "right" : "wrong"}]`)?.click();
+    hit.querySelectorAll(".judge button")[event.key === "r" ? 0 : 1]?.click();
   else if (keys[event.key]) keys[event.key]();
   else return;
   event.preventDefault();

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
+from itertools import groupby
 from typing import Final, NoReturn, cast, get_args
 
 import attrs
@@ -132,18 +133,20 @@ class Run:
     # What is to be done
 
     def _documents(self) -> Iterator[tuple[str, list[Layer]]]:
-        """The documents with stale layers, read while others are being made."""
-        name, layers = "", list[Layer]()
-        for item in self._to_do():
-            if is_folder(item.doc_name):
-                continue
-            if item.doc_name != name:
-                if layers:
-                    yield name, layers
-                name, layers = item.doc_name, []
-            layers.append(item.layer)
-        if layers:
-            yield name, layers
+        """The documents with layers to make, read while others are being made.
+
+        A model's calls go to those whose text has changed first: their layers say what is no
+        longer there.
+        """
+        begun: set[str] = set()
+        for changed_only in (False,) if self._meter is None else (True, False):
+            for name, group in groupby(self._to_do(), key=lambda each: each.doc_name):
+                if is_folder(name) or name in begun:
+                    continue
+                items = list(group)
+                if not changed_only or any(each.reason == "source" for each in items):
+                    begun.add(name)
+                    yield name, [each.layer for each in items]
 
     def _to_do(self) -> Iterator[PlannedLayer]:
         for item in walk(self._scope):
