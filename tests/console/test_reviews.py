@@ -102,6 +102,15 @@ def test_what_changed_meanwhile_is_refused(kb: Service, clients: dict[str, Clien
     assert "refused" in ann("GET", f"{PAGE}?dataset=docs").text
 
 
+def test_what_waits_is_on_the_work_list_of_who_sees_all_of_it(clients: dict[str, Client]) -> None:
+    decide(clients["ann"], "on")
+    put(clients["bot"], "new.md", "Zebra.")
+    shown = {name: "1 proposal of agents" in ask("GET", "/console/work").text
+             for name, ask in clients.items()}  # fmt: skip
+    assert shown["ann"]
+    assert sum(shown.values()) == sum("Zebra" in ask("GET", PAGE).text for ask in clients.values())
+
+
 def test_deletions_metadata_and_datasets_that_are_not_there_yet(
     kb: Service, clients: dict[str, Client]
 ) -> None:

@@ -35,18 +35,13 @@ def reviews(visit: Visit) -> Made:
         kept = Proposals.of(visit.server.service)
     except NotAvailableError as error:
         return made | {"why": str(error)}
-    reviewed, every = kept.reviewed(), kept.list()
-    names = {*visit.service.list_datasets(), *reviewed, *(each.dataset_id for each in every)}
-    accesses = unrestricted(visit.service)[1]
-    for name in sorted(names):
-        if all(each.is_whole(name) for each in accesses):
-            waiting = [p for p in every if p.dataset_id == name and p.state == "pending"]
-            made["datasets"].append((name, name in reviewed, len(waiting)))
-            if not made["dataset_id"] and waiting:
-                made["dataset_id"] = name
-    if made["dataset_id"] not in [name for name, *_ in made["datasets"]]:
+    reviewed, found = kept.reviewed(), _waiting(visit, kept)
+    made["datasets"] = [(name, name in reviewed, len(each)) for name, each in found.items()]
+    if not made["dataset_id"]:
+        made["dataset_id"] = next((name for name, waits in found.items() if waits), "")
+    elif made["dataset_id"] not in found:
         made["dataset_id"] = ""
-    mine = [p for p in every if p.dataset_id == made["dataset_id"] and p.state == "pending"]
+    mine = found.get(made["dataset_id"], [])
     lines = None if visit.one("all") else _LINES
     return made | {
         "waiting": [_shown(visit.service, each, lines) for each in mine[:_SHOWN]],
@@ -55,6 +50,27 @@ def reviews(visit: Visit) -> Made:
         "decides": visit.can_write and may(check_reviewer, visit.own, made["dataset_id"]),
         "switches": visit.can_write and may(visit.server.check_sees_all, visit.own, ""),
     }
+
+
+def _waiting(visit: Visit, kept: Proposals) -> dict[str, list[Proposal]]:
+    """What waits in each dataset that the visitor sees the whole of, the oldest first."""
+    every = kept.list()
+    names = {*visit.service.list_datasets(), *kept.reviewed(), *(p.dataset_id for p in every)}
+    accesses = unrestricted(visit.service)[1]
+    return {
+        name: [p for p in every if p.dataset_id == name and p.state == "pending"]
+        for name in sorted(names)
+        if all(each.is_whole(name) for each in accesses)
+    }
+
+
+def waiting_in(visit: Visit) -> dict[str, int]:
+    """How many proposals wait in each dataset that has some."""
+    try:
+        found = _waiting(visit, Proposals.of(visit.server.service))
+    except NotAvailableError:
+        return {}
+    return {name: len(each) for name, each in found.items() if each}
 
 
 def _shown(service: Service, proposal: Proposal, most: int | None) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from triptych._internal.progress import Progress
 from triptych.errors import CancelledError, NotAvailableError
 from triptych.layers import LayerPlan
 from triptych.records import Failure
+from triptych_adapters.console.reviews import waiting_in
 from triptych_adapters.console.site import Made, render, see_other
 from triptych_adapters.console.tasks import Task, outcome, planned, said, said_of, task_of
 from triptych_adapters.console.visit import Visit, may, visit_of
@@ -47,6 +48,7 @@ def work(
         "stats": stats,
         "todo": [each for each in stats if each.stale or each.pending or each.sparse_pending],
         "stale_layers": stale_layers(service, stats),
+        "proposals": waiting_in(visit),
         "can_build": visit.can_write and may(check_may_build, service),
         "has_model": service.llm is not None,
         "said": said_of(visit) if came_to is None else came_to,
