@@ -190,6 +190,7 @@ def run(console: Console, documents: dict[str, str], *, store: str, embedder: st
         command = _command()
         _say(console, f"Your own files:  {command} add FOLDER")
         _say(console, f"                 {command} search YOUR QUESTION")
+        _say(console, f"In the browser:  {command} console")
         _say(console, 'In a program:    import triptych; kb = triptych.open("notes.db")')
 
 
