@@ -36,5 +36,6 @@ from triptych.contracts.repositories import (
     ChunkSigReader as ChunkSigReader,
     DocumentRepo as DocumentRepo,
     LayerRepo as LayerRepo,
+    UpdateOrder as UpdateOrder,
     VectorRepo as VectorRepo,
 )

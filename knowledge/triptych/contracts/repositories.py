@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from triptych.records import (
     Candidate,
@@ -250,6 +250,27 @@ class DocumentRepo(Protocol):
         ("name/"), any document in it; of layers of the dataset (""), any document. The write checks
         this itself: data of a document that another writer stored meanwhile is kept.
         """
+        ...
+
+
+@runtime_checkable
+class UpdateOrder(Protocol):
+    """What a `DocumentRepo` may have besides: a page in the order of the last update, read alone.
+
+    Without it all documents are read and sorted.
+    """
+
+    def list_by_update(
+        self,
+        dataset_id: str,
+        *,
+        prefix: str,
+        descending: bool,
+        after: DocumentInfo | None,
+        limit: int,
+    ) -> Sequence[DocumentInfo]:
+        """Return at most ``limit`` documents whose names start with ``prefix``, sorted by
+        ``updated_at``, ties by name in both directions, that come after ``after``."""
         ...
 
 

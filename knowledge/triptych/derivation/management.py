@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from triptych import deadlines
-from triptych.contracts import ChunkRepo
+from triptych.contracts import ChunkRepo, UpdateOrder
 from triptych.contracts.pages import document_pages
 from triptych.derivation.batches import BATCH_CHARACTERS
 from triptych.derivation.living_documents import LivingDocuments, put_again
@@ -132,7 +132,7 @@ class DocumentManager:
         limit: int | None,
     ) -> Sequence[DocumentInfo]:
         """A page in the order of ``sort``. Other orders than by name read all that match, but for
-        the order of updates without a filter where the repository has ``list_by_update``.
+        the order of updates without a filter where the repository is an `UpdateOrder`.
 
         Raises:
             ConflictError: ``after`` is the name of a document that is gone, by whose value the page
@@ -153,12 +153,11 @@ class DocumentManager:
                     f"the document {after!r}, after which the page starts, was deleted: start "
                     "again, or pass the last document of the previous page instead of its name"
                 )
-        by_update = getattr(self._documents, "list_by_update", None)
-        if by_update and order.field == UPDATED_AT and tree is None and limit is not None:
-            page: Sequence[DocumentInfo] = by_update(
+        by_update = order.field == UPDATED_AT and tree is None
+        if by_update and limit is not None and isinstance(self._documents, UpdateOrder):
+            return self._documents.list_by_update(
                 dataset_id, prefix=prefix, descending=order.descending, after=last, limit=limit
             )
-            return page
         found = order.sorted(self._documents.list(dataset_id, prefix=prefix, where=tree))
         if last is not None:
             found = [info for info in found if order.is_after(info, last)]
