@@ -165,9 +165,8 @@ class Guard:
             raise ProblemError(
                 401,
                 "UNAUTHORIZED",
-                "this server was started over a store without keys and checks none: it would let "
-                "this key do everything",
-                hint="start the server again; then it asks for keys and checks them",
+                "this server checks no keys, and would let this one do everything",
+                hint="if it was started before the first key was made, start the server again",
             )
         origin = headers.get("origin")
         if origin is not None and self._origins is not None:

@@ -1,4 +1,4 @@
-"""What each stage of a search made of its ranking, for those who ask by `traced`."""
+"""The ranking after each stage of a search, which `traced` collects."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def is_traced() -> bool:
 
 
 def note(kind: Kind, name: str, ranking: Sequence[Candidate | Hit], leaves_out: str = "") -> None:
-    """Add a stage, if anybody asks."""
+    """Add a stage to the trace, if the search is traced."""
     stages = _stages.get()
     if stages is not None:
         stages.append(Stage(kind, name, ranking, leaves_out))
@@ -69,7 +69,7 @@ def note_retrieval(
     above: Sequence[Candidate],
     hits: Sequence[Hit],
 ) -> None:
-    """Begin anew with the stages before the steps, if anybody asks."""
+    """Replace the trace by the stages before the steps, if the search is traced."""
     stages = _stages.get()
     if stages is None:
         return
