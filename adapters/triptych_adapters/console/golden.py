@@ -32,7 +32,7 @@ _MOST: Final = 200
 _KEPT: Final = 1_000
 _LOOKED_AT: Final = 20
 """Datasets whose judgements a search shows."""
-_SETTINGS: Final = ("mode", "pipeline", "syntax")
+_SETTINGS: Final = ("mode", "pipeline")
 
 Question = dict[str, Any]
 
@@ -183,8 +183,7 @@ def _called(settings: Mapping[str, str]) -> str:
 
 def _link(dataset_id: str, question: str, settings: Mapping[str, str]) -> str:
     """The search page with the hits of a question under these settings."""
-    plain = {} if "syntax" in settings else {"plain": "1"}
-    return urlencode({"q": question, "d": dataset_id, **plain, **settings})
+    return urlencode({"q": question, "d": dataset_id, "plain": "1", **settings})
 
 
 def _gain(
@@ -192,8 +191,6 @@ def _gain(
 ) -> float:
     options: dict[str, Any] = dict(settings)
     pipeline = options.pop("pipeline", "")
-    if "syntax" in options:
-        options["syntax"] = True
     runs: Any = service.pipeline(pipeline) if pipeline else service
     with unlogged():
         result = runs.search_documents(
