@@ -297,7 +297,7 @@ def test_a_build_is_watched_cancelled_and_gone_on_with(browser: Any, tmp_path: P
             assert "stale layers" not in page.inner_text("main")
             # What the page shows now is watched, too.
             page.get_by_role("button", name="Embed them").click()
-            page.get_by_text("1 documents have all their vectors now.").wait_for()
+            page.get_by_text("1 document has all its vectors now.").wait_for()
             assert page.url.endswith("/console/work")
 
 

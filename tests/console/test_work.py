@@ -30,7 +30,7 @@ from triptych.errors import ProviderSetupError, RateLimitedError
 from triptych.layers import LayerBuilder
 from triptych.service import Service
 from triptych.testing.fakes import FakeLLM
-from triptych_adapters.console import waiting
+from triptych_adapters.console import work_lists
 from triptych_adapters.http import create_app
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.keys import KeyAuthenticator, KeyStore
@@ -196,7 +196,7 @@ def test_documents_that_expire_are_named_before_they_are_deleted(kb: Service, as
 def test_a_long_list_says_how_many_more_there_are_and_deletes_what_it_names(
     kb: Service, ask: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting, "_LISTED", 3)
+    monkeypatch.setattr(work_lists, "_LISTED", 3)
     for number in range(5):
         kb.put_document("docs", f"{number}.md", "Old.", expires_at=at(-1))
         kb.put_document("more", f"{number}.md", "Old.", expires_at=at(1))
@@ -511,7 +511,7 @@ def test_without_script_the_page_says_what_came_of_it(ask: Client, model: Model)
             {"do": "layers", "max_calls": "1"},
             "the limit of calls ended it, so build again to go on",
         ),
-        ({"do": "layers"}, "were quarantined, as the model’s answer could not be stored"),
+        ({"do": "layers"}, "1 was quarantined, as the model’s answer could not be stored"),
     ):
         answer = post(ask, "/console/work", dataset="docs", **form)
         assert answer.status_code == 303

@@ -12,7 +12,6 @@ from triptych.errors import AccessDeniedError, CancelledError, NotAvailableError
 from triptych.sync import RememberedRoot, SyncReport
 from triptych_adapters.console.site import Made, html, render, see_other
 from triptych_adapters.console.visit import Visit, check_linkable, may
-from triptych_adapters.http.responses import problem_of
 from triptych_adapters.http.server import is_loopback
 
 _SHOWN: Final = 100
@@ -55,7 +54,7 @@ def act(visit: Visit) -> Made:
         report = _synced(visit)
     except CancelledError:  # no time is left to show anything
         return see_other(visit.request, "/console/datasets?ended=1")
-    return html(render("datasets", visit, **datasets(visit) | {"report": _told(report)}))
+    return html(render("datasets", visit, **datasets(visit) | {"report": _told(visit, report)}))
 
 
 def _synced(visit: Visit) -> SyncReport:
@@ -103,7 +102,7 @@ def _folder(text: str) -> Path:
     )
 
 
-def _told(report: SyncReport) -> dict[str, Any]:
+def _told(visit: Visit, report: SyncReport) -> dict[str, Any]:
     """What a sync came to: counts, and what failed or waits for a person."""
     found = {name: getattr(report, name) for name in _COUNTED}
     failures = [*report.failed, *(each.failure for each in report.held)]
@@ -111,6 +110,6 @@ def _told(report: SyncReport) -> dict[str, Any]:
         "counts": {
             name: len(each) if isinstance(each, tuple) else each for name, each in found.items()
         },
-        "failures": [(each.name, problem_of(each.error).message) for each in failures[:_SHOWN]],
+        "failures": [(each.name, visit.message_of(each.error)) for each in failures[:_SHOWN]],
         "more": max(len(failures) - _SHOWN, 0),
     }

@@ -9,6 +9,7 @@ from typing import Any, Final
 import attrs
 
 from triptych._internal.progress import ProgressCallback
+from triptych._internal.wording import counted
 from triptych.errors import ValidationError
 from triptych.layers import ExtractiveSummarizer, LayerBuilder, LayerPlan, LayerReport
 from triptych.records import EmbedReport, RebuildReport
@@ -17,9 +18,12 @@ from triptych_adapters.wire.build_layers import check_may_build
 
 _MANY: Final = 1_000_000_000
 _DONE: Final = {
-    "layers": "{} layers were made",
-    "rebuild": "the chunks and vectors of {} documents were made again",
-    "embed": "{} documents have all their vectors now",
+    "layers": ("{} layer was made", "{} layers were made"),
+    "rebuild": (
+        "the chunks and vectors of {} document were made again",
+        "the chunks and vectors of {} documents were made again",
+    ),
+    "embed": ("{} document has all its vectors now", "{} documents have all their vectors now"),
 }
 _STOPPED: Final = {
     "max_calls": "the limit of calls ended it, so build again to go on",
@@ -130,19 +134,21 @@ def said(fields: Mapping[str, Any]) -> str:
     if fields.get("did") not in _DONE:
         return ""
     count = {name: fields.get(name, 0) for name in _COUNTS}
-    parts = [_DONE[fields["did"]].format(f"{count['n']:,}")]
+    one, several = _DONE[fields["did"]]
+    parts = [(one if count["n"] == 1 else several).format(f"{count['n']:,}")]
     if count["calls"]:
-        parts.append(f"that took {count['calls']:,} calls of the model, retries included")
-    if count["quarantined"]:
-        parts.append(
-            f"{count['quarantined']:,} were quarantined, as the model’s answer could not be stored"
-        )
+        calls = counted(count["calls"], "call")
+        parts.append(f"that took {calls} of the model, retries included")
+    if (parked := count["quarantined"]) > 0:
+        were = "was" if parked == 1 else "were"
+        parts.append(f"{parked:,} {were} quarantined, as the model’s answer could not be stored")
     if count["failed"]:
         parts.append(f"{count['failed']:,} failed, and are tried again by the next run")
     if count["skipped"]:
         parts.append(f"{count['skipped']:,} did not fit the limit")
-    if count["pending"]:
-        parts.append(f"{count['pending']:,} documents still lack vectors")
+    if (pending := count["pending"]) > 0:
+        lack = "lacks" if pending == 1 else "lack"
+        parts.append(f"{counted(pending, 'document')} still {lack} vectors")
     parts += [_STOPPED[fields["stopped"]]] if fields.get("stopped") in _STOPPED else []
     text = "; ".join(parts)
     return f"{text[0].upper()}{text[1:]}."

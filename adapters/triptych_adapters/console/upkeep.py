@@ -21,7 +21,7 @@ from triptych_adapters.console.reviews import waiting_in
 from triptych_adapters.console.site import Made, render, see_other
 from triptych_adapters.console.tasks import Task, outcome, planned, said, said_of, task_of
 from triptych_adapters.console.visit import Visit, may, visit_of
-from triptych_adapters.console.waiting import Listed, expiring, quarantined, remove_listed
+from triptych_adapters.console.work_lists import Listed, expiring, quarantined, remove_listed
 from triptych_adapters.http.responses import problem_of
 from triptych_adapters.http.server import Caller, Server
 from triptych_adapters.http.streams import COMMENT, QUIET, Parts, StreamedResponse, event

@@ -1,4 +1,4 @@
-"""What the work list names: layers that a model could not write, and documents that expire."""
+"""The lists of quarantined layers and of documents that expire."""
 
 from __future__ import annotations
 
