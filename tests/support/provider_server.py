@@ -10,7 +10,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 from typing import Any
@@ -87,15 +87,20 @@ class _Handler(BaseHTTPRequestHandler):
             server.asked.append(asked)
             server.under_way += 1
             server.most_at_once = max(server.most_at_once, server.under_way)
-        try:
-            self._answer(server.answer(asked))
-        finally:
-            with server.lock:
-                server.under_way -= 1
+        with ExitStack() as under_way:
+            under_way.callback(self._count_out)
+            self._answer(server.answer(asked), under_way)
 
-    def _answer(self, reply: Reply) -> None:
+    def _count_out(self) -> None:
+        with self.server.lock:
+            self.server.under_way -= 1
+
+    def _answer(self, reply: Reply, under_way: ExitStack) -> None:
         if reply.hold is not None and reply.cut is None:
             reply.hold.wait(20)
+        if reply.cut is None and not reply.drip:
+            # First: a client may read all of it and ask again before this thread goes on.
+            under_way.close()
         self.send_response(reply.status)
         for name, value in reply.headers.items():
             self.send_header(name, value)
