@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from triptych.records import (
     Candidate,
@@ -253,7 +253,6 @@ class DocumentRepo(Protocol):
         ...
 
 
-@runtime_checkable
 class UpdateOrder(Protocol):
     """What a `DocumentRepo` may have besides: a page in the order of the last update, read alone.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import attrs
 
@@ -112,6 +112,10 @@ class _Order:
         return self.sorted(sorted([info, last], key=lambda each: each.name))[0] is last
 
 
+def _sorts_by_update(documents: object) -> TypeGuard[UpdateOrder]:
+    return callable(getattr(documents, "list_by_update", None))
+
+
 class DocumentManager:
     """The Service's work on many documents."""
 
@@ -153,9 +157,10 @@ class DocumentManager:
                     f"the document {after!r}, after which the page starts, was deleted: start "
                     "again, or pass the last document of the previous page instead of its name"
                 )
+        documents = self._documents
         by_update = order.field == UPDATED_AT and tree is None
-        if by_update and limit is not None and isinstance(self._documents, UpdateOrder):
-            return self._documents.list_by_update(
+        if by_update and limit is not None and _sorts_by_update(documents):
+            return documents.list_by_update(
                 dataset_id, prefix=prefix, descending=order.descending, after=last, limit=limit
             )
         found = order.sorted(self._documents.list(dataset_id, prefix=prefix, where=tree))
