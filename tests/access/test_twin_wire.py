@@ -248,6 +248,12 @@ CONSOLE: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
         {"do": "folder", "folder": "/zebra", "dataset": "kb"},
         {"do": "none"},
     ),
+    "console_folders_stream": _forms(
+        "/console/folders/stream",
+        {"do": "sync"},
+        {"do": "folder", "folder": "/zebra", "dataset": "kb"},
+        {"do": "none"},
+    ),
     "console_listing": _pages(
         "/console/datasets/kb",
         "/console/datasets/kb?prefix=theirs/",

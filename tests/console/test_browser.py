@@ -28,10 +28,10 @@ pytest.importorskip("starlette")
 import triptych
 from support.chat_server import chat, streamed
 from support.servers import served, started
-from triptych import deadlines
+from triptych import Progress, deadlines
 from triptych.records import Layer, QuarantinedLayer
 from triptych.service import Service
-from triptych.sync import RememberedRoot, RememberedRoots, SyncReport, SyncRoot
+from triptych.sync import DirectorySync, RememberedRoot, RememberedRoots, SyncReport, SyncRoot
 from triptych.testing.fakes import FakeLLM
 from triptych_adapters.keys import KeyAuthenticator, KeyStore
 
@@ -120,7 +120,7 @@ def url(kb: Service) -> Iterator[str]:
     def roots(service: Service) -> Sequence[RememberedRoot]:
         return RememberedRoots(service.capabilities.settings).all()
 
-    def sync(service: Service) -> SyncReport:
+    def sync(*_: Any) -> SyncReport:
         return SyncReport()
 
     with served(
@@ -378,6 +378,45 @@ def test_files_are_put_several_at_once_and_what_is_no_text_is_named(
         names = [each.name for each in kb.list_documents("default")]
         assert names == ["a.md", "b.txt"]
         assert [each.name for each in kb.list_documents("dropped")] == ["d.md", "e.md"]
+
+
+@pytest.mark.process
+def test_a_folder_is_added_while_its_progress_is_shown(browser: Any, tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    for number in range(3):
+        (notes / f"{number}.md").write_text(f"# Note {number}")
+    go_on = threading.Event()
+
+    def add(service: Service, path: Path, dataset_id: str, progress: Any) -> SyncReport:
+        def note(at: Progress) -> None:
+            progress(at)
+            assert go_on.wait(20)
+
+        return DirectorySync(service, [SyncRoot(path=path, dataset_id=dataset_id)]).sync(
+            progress=note
+        )
+
+    with (
+        triptych.open(tmp_path / "new.db", embedder="hash") as kb,
+        served(kb, write=True, console=True, add_folder=add, folder_code="c") as url,
+        Watched(browser, url) as page,
+    ):
+        page.goto("/")
+        page.get_by_label("Folder on this machine").fill(str(notes))
+        page.get_by_label("Code in the terminal").fill("wrong")
+        page.get_by_role("button", name="Add the folder").click()
+        page.get_by_text("this is not the code").wait_for()
+        page.get_by_label("Code in the terminal").fill("c")
+        page.get_by_role("button", name="Add the folder").click()
+        page.get_by_text("documents: 0 of 3").wait_for()
+        check_by_axe(page)
+        go_on.set()
+        page.get_by_text("3 added, 0 updated").wait_for()
+        assert page.evaluate("document.activeElement.getAttribute('role')") == "status"
+        assert page.url.endswith("/console/datasets")
+        check_by_axe(page)
+        assert kb.count_documents("default") == 3
 
 
 @pytest.mark.process

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 import re
 import sys
@@ -92,7 +93,7 @@ def test_folders_are_shown_with_their_last_sync_and_synced(
 
 
 def test_a_sync_that_the_time_limit_ends_says_how_to_go_on(kb: Service) -> None:
-    def sync(_: Service) -> SyncReport:
+    def sync(*_: object) -> SyncReport:
         while True:
             deadlines.check("the sync")
 
@@ -101,6 +102,32 @@ def test_a_sync_that_the_time_limit_ends_says_how_to_go_on(kb: Service) -> None:
     answer = post(ask, "/console/datasets", do="sync")
     assert answer.status_code == 303
     assert "Sync the folders again to go on" in ask("GET", answer.headers["location"]).text
+    *_, (name, last) = told(post(ask, "/console/folders/stream", do="sync").text)
+    assert name == "end"
+    assert "Sync the folders again to go on" in last["html"]
+
+
+def told(text: str) -> list[tuple[str, Any]]:
+    """The events of a stream."""
+    found = re.findall(r"^event: (\w+)\ndata: (.*)$", text, re.MULTILINE)
+    return [(name, json.loads(data)) for name, data in found]
+
+
+@pytest.mark.parametrize("do", ["sync", "folder"])
+def test_a_sync_tells_how_far_it_is(do: str, kb: Service, settings: Settings, notes: Path) -> None:
+    for number in range(40):
+        (notes / f"{number}.md").write_text(f"Note {number}.")
+    if do == "sync":
+        remember(kb, settings, notes)
+    ask = Client(app(kb, settings, name=True))
+    form = {"do": do, "code": "the code", "folder": str(notes), "dataset": "docs"}
+    first, *steps, (name, last) = told(post(ask, "/console/folders/stream", **form).text)
+    assert first == ("progress", {"phase": "sync", "done": 0, "total": None, "used": ""})
+    assert ("progress", {"phase": "documents", "done": 42, "total": 42, "used": ""}) in steps
+    assert name == "end"
+    assert "42 added, 0 updated" in last["html"]
+    assert "<main" not in last["html"]
+    assert kb.count_documents("docs") == 42
 
 
 def test_what_a_sync_does_not_do_is_named(kb: Service, settings: Settings, notes: Path) -> None:
@@ -143,7 +170,8 @@ def test_a_restricted_key_sees_and_syncs_no_folder(
     for key, status in ((part, 403), (reads, 403), (whole, 200)):
         headers = {**TOKEN, "Authorization": f"Bearer {key}"}
         form = {"form_token": "token", "do": "sync"}
-        assert ask("POST", "/console/datasets", data=form, headers=headers).status_code == status
+        for path in ("/console/datasets", "/console/folders/stream"):
+            assert ask("POST", path, data=form, headers=headers).status_code == status
 
 
 # Naming a folder
@@ -213,6 +241,7 @@ def test_no_folder_is_named_from_elsewhere_or_where_that_was_not_asked_for(
         ask = Client(made)
         assert "Folder on this machine" not in ask("GET", "/").text
         assert post(ask, "/console/datasets", **form).status_code >= 400
+        assert post(ask, "/console/folders/stream", **form).status_code >= 400
     made = app(kb, settings, name=True)
 
     async def elsewhere(scope: Any, receive: Any, send: Any) -> None:
@@ -221,6 +250,7 @@ def test_no_folder_is_named_from_elsewhere_or_where_that_was_not_asked_for(
     ask = Client(elsewhere)
     assert "Folder on this machine" not in ask("GET", "/").text
     assert post(ask, "/console/datasets", **form).status_code >= 400
+    assert post(ask, "/console/folders/stream", **form).status_code >= 400
     assert "form_token" in Client(made)("GET", "/").text
     assert Client(made)("POST", "/console/datasets", data=form).status_code == 403  # another site
     assert list(kb.list_datasets()) == []
@@ -237,9 +267,11 @@ def test_no_folder_is_read_without_the_code_of_the_terminal(
 ) -> None:
     ask = Client(app(kb, settings, name=True))
     path = str(notes.parent / folder)
-    answer = post(ask, "/console/datasets", do="folder", code=code, folder=path, dataset="docs")
-    assert answer.status_code == 403
-    assert "not the code that the terminal" in answer.text
+    form = {"do": "folder", "code": code, "folder": path, "dataset": "docs"}
+    for route in ("/console/datasets", "/console/folders/stream"):
+        answer = post(ask, route, **form)
+        assert answer.status_code == 403
+        assert "not the code that the terminal" in answer.text
     assert list(kb.list_datasets()) == []
 
 

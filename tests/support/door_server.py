@@ -41,7 +41,12 @@ def main() -> None:
         directory = DirectorySync(kb, [SyncRoot(path=notes, dataset_id="notes")])
         # A stream of changes lasts as long as a request may.
         limits = Limits(seconds=5)
-        app = create_app(kb, write=True, limits=limits, sync=lambda service: directory.sync())
+        app = create_app(
+            kb,
+            write=True,
+            limits=limits,
+            sync=lambda _, progress: directory.sync(progress=progress),
+        )
         protocol: type = HeadProtocol
         config = uvicorn.Config(app, http=protocol, log_level="warning", ws="none")
         socket = listen("127.0.0.1", 0)

@@ -76,7 +76,7 @@ class KeyPair:
             authenticate=keys,
             write=True,
             dataset="kb",
-            sync=lambda service: SyncReport(),
+            sync=lambda service, progress: SyncReport(),
             roots=lambda service: RememberedRoots(service.capabilities.settings).all(),
             console=True,
         )

@@ -16,6 +16,7 @@ from triptych_adapters.cli.command import argument, option
 from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
+    from triptych._internal.progress import ProgressCallback
     from triptych.parsing.files import Skipped
     from triptych.records import Failure
     from triptych.service import Service
@@ -302,7 +303,13 @@ class Syncing:
             note_synced(self.remembered, self.directory)
 
 
-def add_folder(settings: Settings, service: Service, path: Path, dataset: str) -> SyncReport:
+def add_folder(
+    settings: Settings,
+    service: Service,
+    path: Path,
+    dataset: str,
+    progress: ProgressCallback | None,
+) -> SyncReport:
     """Remember a folder and sync it into the opened ``service``, as `triptych add` does."""
     from triptych_factory.syncing import directory_sync, note_synced, remembered_roots
 
@@ -311,7 +318,7 @@ def add_folder(settings: Settings, service: Service, path: Path, dataset: str) -
     remembered = remembered_roots(service, settings)
     added = remembered.add(folders.roots(remembered.all(), beside=service))
     directory = directory_sync(service, settings, [each.root for each in added])
-    report = directory.sync()
+    report = directory.sync(progress=progress)
     note_synced(remembered, directory)
     return report
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from triptych.errors import AccessDeniedError, CancelledError, NotAvailableError, ValidationError
 from triptych.sync import RememberedRoot, SyncReport
+from triptych_adapters.console.progress import Task
 from triptych_adapters.console.site import Made, html, render, see_other
 from triptych_adapters.console.visit import Visit, check_linkable, may
 from triptych_adapters.http.server import is_loopback
@@ -18,9 +20,14 @@ _SHOWN: Final = 100
 _COUNTED: Final = ("added", "updated", "unchanged", "renamed", "deleted", "failed", "skipped")
 
 
-def datasets(visit: Visit) -> dict[str, Any]:
+def datasets(visit: Visit, synced: SyncReport | None = None) -> dict[str, Any]:
     """All datasets with their counts, and the folders that are synced into them."""
-    return {"stats": visit.service.stats(), "report": None, **offered(visit)}
+    return {
+        "stats": visit.service.stats(),
+        "report": None if synced is None else _told(visit, synced),
+        "ended": visit.one("ended") != "",
+        **offered(visit),
+    }
 
 
 def offered(visit: Visit) -> dict[str, Any]:
@@ -51,21 +58,34 @@ def _may_name(visit: Visit) -> bool:
 def act(visit: Visit) -> Made:
     """Sync the folders that are remembered, or add one and sync it; the page shows the report."""
     try:
-        report = _synced(visit)
+        report = sync_of(visit).run(None)
     except CancelledError:  # no time is left to show anything
         return see_other(visit.request, "/console/datasets?ended=1")
-    return html(render("datasets", visit, **datasets(visit) | {"report": _told(visit, report)}))
+    return html(render("datasets", visit, **datasets(visit, report)))
 
 
-def _synced(visit: Visit) -> SyncReport:
+def ended(visit: Visit, task: Task[SyncReport], came_to: SyncReport | CancelledError) -> bytes:
+    """The page after a sync that was watched."""
+    if isinstance(came_to, CancelledError):
+        values = datasets(visit) | {"ended": True}
+    else:
+        values = datasets(visit, came_to)
+    return render("datasets", visit, layout="part.html", **values)
+
+
+def sync_of(visit: Visit) -> Task[SyncReport]:
+    """The sync that a form asks for.
+
+    Raises:
+        TriptychError: it is none, or not for this visitor.
+    """
     server = visit.server
     match visit.one("do"):
         case "sync":
             server.check_sees_all(visit.service, "folders of the server are")
             if server.sync is None:
                 raise NotAvailableError("this server has no folders to sync")
-            found: SyncReport = server.sync(server.service)
-            return found
+            return Task(name="sync", run=partial(server.sync, server.service))
         case "folder":
             if server.add_folder is None or not _may_name(visit):
                 raise NotAvailableError(
@@ -79,7 +99,8 @@ def _synced(visit: Visit) -> SyncReport:
                 )
             path, dataset_id = _folder(visit.one("folder")), visit.one("dataset", "default")
             check_linkable(dataset_id)
-            return server.add_folder(server.service, path, dataset_id)
+            run = partial(server.add_folder, server.service, path, dataset_id)
+            return Task(name="sync", run=run)
         case unknown:
             raise ValidationError(f"there is no action {unknown!r:.60}")
 

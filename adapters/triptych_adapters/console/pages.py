@@ -17,6 +17,7 @@ from triptych_adapters.console import (
     gaps,
     golden,
     keys,
+    progress,
     replay,
     reviews,
     search,
@@ -30,6 +31,7 @@ from triptych_adapters.console.site import (
     set_cookie,
     sign_in_page,
 )
+from triptych_adapters.console.tasks import task_of
 from triptych_adapters.console.visit import KEY_COOKIE, Visit, own_path, posted, service_of
 from triptych_adapters.http.routes import RawRoute
 from triptych_adapters.http.server import Server
@@ -53,6 +55,12 @@ def console_routes(server: Server) -> Iterator[RawRoute]:
     yield from site.page(
         "/console/datasets", "datasets", folders.datasets, posts=folders.act, long=True
     )
+    yield RawRoute(
+        "/console/folders/stream",
+        partial(progress.stream, folders.sync_of, folders.ended, server),
+        methods=["POST"],
+        name="console_folders_stream",
+    )
     yield from site.page("/console/datasets/{dataset_id}", "listing", documents.listing)
     yield from site.page(one, "document", documents.document, posts=documents.change_document)
     drawn = "/console/pages/{dataset_id}/{name}/{page}"
@@ -62,7 +70,7 @@ def console_routes(server: Server) -> Iterator[RawRoute]:
     yield from site.page("/console/work", "work", upkeep.work, posts=upkeep.act, long=True)
     yield RawRoute(
         "/console/work/stream",
-        partial(upkeep.stream, server),
+        partial(progress.stream, task_of, upkeep.ended, server),
         methods=["POST"],
         name="console_work_stream",
     )

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
-import attrs
-
-from triptych._internal.progress import ProgressCallback
 from triptych._internal.wording import counted
 from triptych.errors import ValidationError
 from triptych.layers import ExtractiveSummarizer, LayerBuilder, LayerPlan, LayerReport
 from triptych.records import EmbedReport, RebuildReport
+from triptych_adapters.console.progress import Task
 from triptych_adapters.console.visit import Visit
 from triptych_adapters.wire.build_layers import check_may_build
 
@@ -35,20 +33,6 @@ _COUNTS: Final = ("n", "calls", "quarantined", "failed", "skipped", "pending")
 Report = LayerReport | RebuildReport | EmbedReport
 
 
-@attrs.frozen(kw_only=True)
-class Task:
-    """Something that lasts.
-
-    ``run`` tells a callback how far it is; ``total`` is how many items there are, None where that
-    is not known before; ``used`` says what the model was used for so far.
-    """
-
-    name: str
-    run: Callable[[ProgressCallback | None], Report]
-    total: int | None = None
-    used: Callable[[], str] = lambda: ""
-
-
 def planned(visit: Visit, dataset_id: str) -> tuple[LayerBuilder, LayerPlan]:
     """A builder and its plan; of one document or folder, and of quarantined layers, if asked for.
 
@@ -64,7 +48,7 @@ def planned(visit: Visit, dataset_id: str) -> tuple[LayerBuilder, LayerPlan]:
     )
 
 
-def task_of(visit: Visit) -> Task:
+def task_of(visit: Visit) -> Task[Report]:
     """The task that a form asks for.
 
     Raises:

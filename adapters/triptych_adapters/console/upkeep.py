@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, Final
 from urllib.parse import urlencode
 
-import attrs
-from starlette.requests import Request
-from starlette.responses import Response
-
-from triptych._internal.progress import Progress
 from triptych.errors import CancelledError, NotAvailableError
 from triptych.layers import LayerPlan
 from triptych.records import Failure
+from triptych_adapters.console.progress import Task
 from triptych_adapters.console.reviews import waiting_in
 from triptych_adapters.console.site import Made, render, see_other
-from triptych_adapters.console.tasks import Task, outcome, planned, said, said_of, task_of
-from triptych_adapters.console.visit import Visit, may, visit_of
+from triptych_adapters.console.tasks import Report, outcome, planned, said, said_of, task_of
+from triptych_adapters.console.visit import Visit, may
 from triptych_adapters.console.work_lists import Listed, expiring, quarantined, remove_listed
-from triptych_adapters.http.responses import problem_of
-from triptych_adapters.http.server import Caller, Server
-from triptych_adapters.http.streams import COMMENT, QUIET, Parts, StreamedResponse, event
 from triptych_adapters.wire.build_layers import check_may_build, stale_layers
 
-_LOOK: Final = 0.2
-"""Seconds between two looks at how far a task is."""
 _NAMED: Final = 5
 """Failures of a task that are named; of more, a sentence says so."""
 
@@ -100,54 +88,13 @@ def act(visit: Visit) -> Made:
             return see_other(visit.request, f"/console/work?{urlencode(done)}")
 
 
-async def stream(server: Server, request: Request) -> Response:
-    """Do a task, tell how far it is, and send the page as it is then.
-
-    It ends when the reader goes away, and what was made is kept.
-    """
-    visit = await visit_of(server, request)
-    visit.check_writes()
-
-    async def parts(caller: Caller, task: Task) -> Parts:
-        told = [{"phase": task.name, "done": 0, "total": task.total, "used": ""}]
-
-        def note(progress: Progress) -> None:  # called in the thread of the task
-            told.append(attrs.asdict(progress) | {"used": task.used()})
-
-        running = asyncio.ensure_future(caller.run(partial(task.run, note)))
-        spoke, sent = time.monotonic(), 0
-        try:
-            while True:
-                ended, _ = await asyncio.wait({running}, timeout=_LOOK if sent else 0)
-                if sent < len(told):
-                    spoke, sent = time.monotonic(), len(told)
-                    yield event("progress", told[-1])
-                elif time.monotonic() - spoke > QUIET:
-                    spoke = time.monotonic()
-                    yield COMMENT
-                if ended:
-                    break
-        except BaseException:
-            running.cancel()
-            await asyncio.wait({running})
-            raise
-        try:
-            report, stopped = running.result(), ""
-        except CancelledError as error:  # by the deadline: the reader is there
-            if error.report is None:
-                raise
-            report, stopped = error.report, "time"
-
-        def whole() -> bytes:
-            text = said(outcome(task.name, report, stopped))
-            return render("work", visit, layout="part.html", **work(visit, text, report.failed))
-
-        # Apart from the request's time, which may be over.
-        yield event("end", {"html": (await caller.apart(whole)).decode()})
-
-    def failed(error: BaseException) -> bytes:
-        return event("error", problem_of(error).json())
-
-    return await StreamedResponse.start(
-        server, request, partial(task_of, visit), parts, failed=failed, long=True
-    )
+def ended(visit: Visit, task: Task[Report], came_to: Report | CancelledError) -> bytes:
+    """The page after a task that was watched."""
+    if not isinstance(came_to, CancelledError):
+        report, stopped = came_to, ""
+    elif came_to.report is None:
+        raise came_to
+    else:
+        report, stopped = came_to.report, "time"
+    text = said(outcome(task.name, report, stopped))
+    return render("work", visit, layout="part.html", **work(visit, text, report.failed))

@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, Protocol
 
 from starlette.applications import Starlette
@@ -20,7 +19,7 @@ import triptych
 from triptych.errors import AccessDeniedError, ValidationError
 from triptych.records.serialization import to_json
 from triptych.service import Service
-from triptych.sync import RememberedRoot, SyncReport
+from triptych.sync import RememberedRoot
 from triptych_adapters.http.foreign.gofastr import gofastr_routes
 from triptych_adapters.http.foreign.nadir import nadir_routes
 from triptych_adapters.http.foreign.pgedge import pgedge_routes
@@ -52,7 +51,7 @@ from triptych_adapters.http.routes import (
     answer,
     media_types,
 )
-from triptych_adapters.http.server import Calls, Server, is_loopback
+from triptych_adapters.http.server import AddFolder, Calls, Server, SyncFolders, is_loopback
 from triptych_adapters.keys.authenticator import Authenticator
 from triptych_adapters.services import check_service
 from triptych_adapters.wire.routes import SERVICE_PATH, ServerFacts
@@ -67,9 +66,9 @@ def create_app(
     origins: Sequence[str] = (),
     limits: Limits | None = None,
     dataset: str = "default",
-    sync: Callable[[Service], SyncReport] | None = None,
+    sync: SyncFolders | None = None,
     roots: Callable[[Service], Sequence[RememberedRoot]] | None = None,
-    add_folder: Callable[[Service, Path, str], SyncReport] | None = None,
+    add_folder: AddFolder | None = None,
     folder_code: str = "",
     metrics: Metrics | None = None,
     console: bool = False,
@@ -88,10 +87,12 @@ def create_app(
             ``"https://app.example"``, besides the same host. With ``authenticate``, ``"*"`` is any.
         limits: None is `Limits()`.
         dataset: the dataset of routes that do not name one.
-        sync: syncs folders into ``service``, for ``/ingest`` and the console by unrestricted keys.
+        sync: syncs folders into ``service``, for ``/ingest`` and the console by unrestricted keys,
+            and tells the callback, if there is one, how far it is.
         roots: lists these folders, for the console of unrestricted keys.
-        add_folder: adds a folder of this machine, at a path, to a dataset and syncs it: what the
-            console then lets whoever knows ``folder_code`` do. Not with ``authenticate``.
+        add_folder: adds a folder of this machine, at a path, to a dataset and syncs it, as ``sync``
+            does: what the console then lets whoever knows ``folder_code`` do. Not with
+            ``authenticate``.
         folder_code: what is typed with a folder, since without keys anyone who can log in to this
             machine can open the console.
         metrics: the metrics of ``/metrics``, such as a `PrometheusObserver` that is also passed to

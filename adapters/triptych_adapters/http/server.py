@@ -21,6 +21,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
+from triptych._internal.progress import ProgressCallback
 from triptych.access.service import RestrictedService
 from triptych.deadlines import CancelScope, deadline
 from triptych.errors import AccessDeniedError, AuthenticationError, TooManyRequestsError
@@ -39,6 +40,9 @@ _WATCH: Final = 0.05
 """Seconds after which it is watched whether the client of a call goes away."""
 
 _WAIT: Final = re.compile(r"\bwait\s*=\s*\"?(\d{1,6})\b", re.IGNORECASE)
+
+SyncFolders = Callable[[Service, ProgressCallback | None], SyncReport]
+AddFolder = Callable[[Service, Path, str, ProgressCallback | None], SyncReport]
 
 Apart = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Calls a function in a thread."""
@@ -366,9 +370,9 @@ class Server:
     limits: Limits
     calls: Calls
     dataset: str = "default"
-    sync: Callable[[Service], Any] | None = None
+    sync: SyncFolders | None = None
     roots: Callable[[Service], Sequence[RememberedRoot]] | None = None
-    add_folder: Callable[[Service, Path, str], SyncReport] | None = None
+    add_folder: AddFolder | None = None
     folder_code: str = attrs.field(default="", repr=False)
 
     async def service_of(self, request: Request, *, named: bool = False) -> Service:

@@ -19,6 +19,7 @@ import attrs
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from triptych import telemetry
+from triptych._internal.progress import ProgressCallback
 from triptych.errors import NotFoundError, ValidationError
 from triptych.service import Service
 from triptych.sync import RememberedRoot, SyncReport
@@ -90,6 +91,9 @@ def observe_serving(
     return shown
 
 
+_AddFolder = Callable[[Settings, Service, Path, str, ProgressCallback | None], SyncReport]
+
+
 @attrs.frozen(kw_only=True)
 class ServeOptions:
     """How `serve` serves.
@@ -129,7 +133,7 @@ class ServeOptions:
     otel: bool = False
     drain_seconds: float = 30.0
     authenticator: Callable[[Service], Authenticator | None] = authenticator
-    add_folder: Callable[[Settings, Service, Path, str], SyncReport] | None = None
+    add_folder: _AddFolder | None = None
     folder_code: str = attrs.field(default="", repr=False)
 
 
@@ -226,14 +230,14 @@ def _opened(options: ServeOptions) -> Service:
     return wire(options.settings, create=options.write, named=None)
 
 
-def _sync(settings: Settings, service: Service) -> SyncReport:
+def _sync(settings: Settings, service: Service, progress: ProgressCallback | None) -> SyncReport:
     """Sync the folders that the store remembers."""
     remembered = remembered_roots(service, settings)
     known = remembered.all()
     if not known:
         raise NotFoundError("this store remembers no folders: `triptych add FOLDER` adds one")
     directory = directory_sync(service, settings, [each.root for each in known])
-    report = directory.sync()
+    report = directory.sync(progress=progress)
     note_synced(remembered, directory)
     return report
 

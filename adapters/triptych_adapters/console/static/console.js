@@ -185,7 +185,7 @@ document.addEventListener("submit", async (event) => {
       if (name === "end") {
         main.innerHTML = value.html;
         history.replaceState(null, "", form.getAttribute("action"));
-        main.querySelector("[role=status]").focus();
+        main.querySelector("[role=status], [role=alert]").focus();
         return;
       }
       done = value.done;

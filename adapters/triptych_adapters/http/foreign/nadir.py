@@ -112,7 +112,7 @@ def nadir_routes(server: Server) -> Iterator[DocumentedRoute]:
                 "this server has no folders: `triptych serve` syncs those that "
                 "`triptych add` has named"
             )
-        return await server.answer(request, lambda: _synced(sync(server.service)), long=True)
+        return await server.answer(request, lambda: _synced(sync(server.service, None)), long=True)
 
     async def healthz(request: Request) -> Response:
         failed = await server.calls.apart(looks.failed)
