@@ -220,6 +220,21 @@ def test_a_stop_answers_what_is_under_way(tmp_path: Path) -> None:
         assert answers[0].json()["added"] == 300
 
 
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_stop_ends_a_stream_of_changes_with_its_place(workers: str, tmp_path: Path) -> None:
+    with started(tmp_path, "--write", "--workers", workers) as server:
+        httpx.put(f"{server.url}/v1/datasets/d/documents/a", json={"content": "x"}, timeout=60)
+        url, accept = f"{server.url}/v1/changes", {"Accept": "text/event-stream"}
+        with httpx.stream("GET", url, headers=accept, timeout=60) as answer:
+            lines = answer.iter_lines()
+            assert "id: " in next(lines)
+            server.process.send_signal(signal.SIGTERM)
+            rest = list(lines)  # which fails where the connection is cut
+        assert rest[-3].startswith("id: ")
+        assert rest[-2:] == [": ", ""]
+        assert server.process.wait(60) == 0
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="workers are found in /proc")
 def test_workers_that_die_are_replaced_at_once(tmp_path: Path) -> None:
     """One is killed, and while its replacement starts that and the other one."""

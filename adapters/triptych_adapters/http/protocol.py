@@ -75,6 +75,12 @@ class HeadProtocol(H11Protocol):
             least: HeadProtocol = min(idle, key=lambda each: each.heard, default=self)
             least.transport.abort()
 
+    def shutdown(self) -> None:
+        """Close where no request is under way; one is told, so that an endless answer ends."""
+        if not _is_idle(self):
+            self.scope["state"]["stops"] = True
+        super().shutdown()
+
     def data_received(self, data: bytes) -> None:
         """Read what came; a head that is whole ends the wait."""
         self.heard = self.loop.time()

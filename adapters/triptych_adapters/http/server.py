@@ -310,6 +310,11 @@ class Caller:
         """Seconds that the request has left."""
         return self._scope.remaining
 
+    @property
+    def stops(self) -> bool:
+        """Whether the server stops, and waits for this answer."""
+        return "stops" in self._request.scope["state"]
+
     async def pause(self, seconds: float) -> None:
         """Wait.
 

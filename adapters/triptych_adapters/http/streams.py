@@ -185,7 +185,7 @@ async def change_stream(
         cursor = page.cursor
         yield _events(page)
         spoke = time.monotonic()
-        while caller.remaining > 2 * _POLL:
+        while caller.remaining > 2 * _POLL and not caller.stops:
             if not page.more:
                 await caller.pause(_POLL)
             page = await caller.run(look)
