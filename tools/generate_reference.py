@@ -73,6 +73,10 @@ PAGE_OF = {
     "admin fetch": "../how-to/context.md",
     "layers": "../how-to/layers.md",
     "eval": "../how-to/evaluate.md",
+    "eval rag": "../how-to/judge-answers.md",
+    "eval tune": "../how-to/tune.md",
+    "eval calibrate": "../how-to/no-answer.md",
+    "eval log": "../how-to/no-answer.md",
     "serve": "../how-to/serve.md",
     "console": "../how-to/console.md",
 }
@@ -130,7 +134,7 @@ def _commands() -> list[str]:
             f"`{max(each.opts, key=len)}`" for each in own if each.param_type_name == "option"
         ]
         words = name.split()
-        link = next((PAGE_OF[k] for k in (words[0], " ".join(words[:2])) if k in PAGE_OF), None)
+        link = next((PAGE_OF[k] for k in (" ".join(words[:2]), words[0]) if k in PAGE_OF), None)
         if link is None:
             raise ValueError(f"PAGE_OF has no page for `triptych {name}`: add it")
         says = re.sub(r"\s+", " ", (command.help or "").partition("\n\n")[0])
