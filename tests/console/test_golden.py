@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from html import unescape
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ pytest.importorskip("starlette")
 import triptych
 from support.asgi import Client
 from support.console import post
+from triptych.evaluation import compare, evaluate, read_golden
 from triptych.evaluation.significance import few_queries_warning
 from triptych.search.pipeline_record import Pipeline
 from triptych.service import Service
@@ -27,7 +29,9 @@ def kb() -> Iterator[Service]:
         Pipeline(name="by <words>", lanes=["bm25"]),
         Pipeline(name="lost", search={"where": {"kind": "none"}}),
     ]
-    with triptych.open("memory://", embedder="hash", pipelines=pipelines) as opened:
+    with triptych.open(
+        "memory://", embedder="hash", pipelines=pipelines, question_log=True
+    ) as opened:
         for thing in THINGS:
             opened.put_document("docs", f"{thing}.md", f"The {thing} hangs by the window.")
         yield opened
@@ -58,6 +62,32 @@ def test_the_verdict_is_said_in_words(ask: Client) -> None:
         assert "95% interval" in page
     (warning,) = few_queries_warning(len(THINGS))
     assert warning in page
+
+
+def test_the_figures_are_those_of_the_evaluation(ask: Client, kb: Service, tmp_path: Path) -> None:
+    path = tmp_path / "golden.json"
+    path.write_bytes(ask("GET", "/console/golden?dataset=docs&download=1").content)
+    kb.delete_document("docs", "kettle.md")
+    page = compared(ask, "mode=hybrid", "pipeline=by <words>")
+    found = evaluate(kb, read_golden(path), dataset_id="docs", pipelines=["by <words>"])
+    (less,) = compare(
+        found, found, metrics=["ndcg@10"], modes=[("hybrid", "by <words>")]
+    ).differences
+    assert f"A (hybrid) {less.mean_a:.3f}, B (pipeline by <words>) {less.mean_b:.3f}." in page
+    assert f"B minus A is {less.estimate.mean:+.3f}" in page
+    assert f"p {less.p:.3f}" in page
+    # What lowers a figure is said, once.
+    assert page.count("the dataset lacks 1 relevant document or passage") == 1
+    assert kb.question_log.questions() == []
+
+
+def test_a_setting_is_a_mode_or_a_pipeline_with_any_name(ask: Client, kb: Service) -> None:
+    kb.pipelines = {"a&mode=b+c": Pipeline(name="a&mode=b+c")}
+    assert "B (pipeline a&mode=b+c)" in compared(ask, "mode=bm25", "pipeline=a&mode=b+c")
+    for typed in ("bm25", "top_k=3", "mode"):
+        answer = ask("GET", "/console/golden", params={"dataset": "docs", "a": typed, "b": typed})
+        assert answer.status_code == 400
+        assert "mode=NAME or pipeline=NAME" in answer.text or typed == "mode"
 
 
 def test_settings_are_called_as_in_the_menu_and_lead_to_their_hits(ask: Client) -> None:

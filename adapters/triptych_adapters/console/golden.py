@@ -9,16 +9,18 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import quote, urlencode
 
 from starlette.responses import Response
 
 from triptych.errors import AccessDeniedError, ConflictError, NotFoundError, ValidationError
-from triptych.evaluation import bootstrap, randomisation_test
-from triptych.evaluation.metrics import ndcg_at
-from triptych.evaluation.significance import few_queries_warning
+from triptych.evaluation import (
+    Collection,
+    JudgedQuery,
+    compare as compare_evaluations,
+    evaluate,
+)
 from triptych.search.dataset_settings import GOLDEN_SETTINGS
-from triptych.search.question_log import unlogged
 from triptych.service import Service
 from triptych_adapters.console.site import HEADERS, Made, see_other
 from triptych_adapters.console.visit import Visit, own_path
@@ -27,12 +29,11 @@ _TRIES: Final = 20
 _RIGHT: Final = 2
 _LONGEST: Final = 2_000
 _VERDICTS: Final = ("right", "wrong", "none", "keep", "drop")
-_DEPTH: Final = 10
+_METRIC: Final = "ndcg@10"
 _MOST: Final = 200
 _KEPT: Final = 1_000
 _LOOKED_AT: Final = 20
 """Datasets whose judgements a search shows."""
-_SETTINGS: Final = ("mode", "pipeline")
 
 Question = dict[str, Any]
 
@@ -142,58 +143,55 @@ def golden(visit: Visit) -> Made:
 def compare(
     service: Service, dataset_id: str, questions: Sequence[Question], left: str, right: str
 ) -> Mapping[str, Any]:
-    """nDCG@10 of two settings, ``mode=bm25&…``, on judged questions, and their difference.
-
-    Whole documents are ranked, as ``triptych eval retrieval`` does.
-    """
+    """nDCG@10 of two settings, ``mode=…`` or ``pipeline=…``, on judged questions, and their
+    difference, as ``triptych eval`` measures and compares them."""
     if not questions:
         raise ValidationError("no question has a right document yet: mark some hits as right")
-    settings = [_settings(left), _settings(right)]
-    values = [[_gain(service, dataset_id, each, one) for each in questions] for one in settings]
-    less = [b - a for a, b in zip(*values, strict=True)]
-    asked = [each["question"] for each in questions]
+    judged = [
+        JudgedQuery(query_id=each["id"], text=each["question"], grades=each["relevance"])
+        for each in questions
+    ]
+    collection = Collection(name="golden", queries=tuple(judged))
+    settings = [_setting(left), _setting(right)]
+    found = [
+        evaluate(
+            service,
+            collection,
+            dataset_id=dataset_id,
+            modes=[name] if kind == "mode" else [],
+            pipelines=[name] if kind == "pipeline" else [],
+        )
+        for kind, name in settings
+    ]
+    (mode_a, a), (mode_b, b) = (next(iter(each.modes.items())) for each in found)
+    modes = [(mode_a, mode_b)]
+    (difference,) = compare_evaluations(*found, metrics=[_METRIC], modes=modes).differences
+    asked = [each.text for each in judged]
     links = [[_link(dataset_id, each, one) for one in settings] for each in asked]
-    interval = bootstrap({"": less})[""]
+    values = (a.values[_METRIC], b.values[_METRIC], difference.values)
     verdict = "No difference is shown: the interval contains 0."
-    if interval.low > 0 or interval.high < 0:
-        best, side = ("B", "above") if interval.low > 0 else ("A", "below")
+    if difference.estimate.low > 0 or difference.estimate.high < 0:
+        best, side = ("B", "above") if difference.estimate.low > 0 else ("A", "below")
         verdict = f"{best} is better: the interval is {side} 0."
     return {
-        "a": _called(settings[0]),
-        "b": _called(settings[1]),
-        "rows": list(zip(asked, *values, less, links, strict=True)),
-        "means": [sum(each) / len(each) for each in values],
-        "interval": interval,
+        "names": [name if kind == "mode" else f"{kind} {name}" for kind, name in settings],
+        "rows": list(zip(asked, *values, links, strict=True)),
+        "difference": difference,
         "verdict": verdict,
-        "warnings": few_queries_warning(len(asked)),
-        "p": randomisation_test(values[1], values[0]),
+        "warnings": dict.fromkeys(
+            (*found[0].warnings, *found[1].warnings, *a.warnings, *b.warnings)
+        ),
     }
 
 
-def _settings(typed: str) -> dict[str, str]:
-    return {name: value for name, value in parse_qsl(typed) if name in _SETTINGS}
+def _setting(typed: str) -> tuple[str, str]:
+    """The kind and the name of a setting: ``mode=bm25``."""
+    kind, _, name = typed.partition("=")
+    if kind not in ("mode", "pipeline"):
+        raise ValidationError(f"a setting is mode=NAME or pipeline=NAME, not {typed!r:.60}")
+    return kind, name
 
 
-def _called(settings: Mapping[str, str]) -> str:
-    """Settings as the menu calls them."""
-    return ", ".join(
-        value if name == "mode" else f"{name} {value}" for name, value in settings.items()
-    )
-
-
-def _link(dataset_id: str, question: str, settings: Mapping[str, str]) -> str:
-    """The search page with the hits of a question under these settings."""
-    return urlencode({"q": question, "d": dataset_id, "plain": "1", **settings})
-
-
-def _gain(
-    service: Service, dataset_id: str, question: Question, settings: Mapping[str, str]
-) -> float:
-    options: dict[str, Any] = dict(settings)
-    pipeline = options.pop("pipeline", "")
-    runs: Any = service.pipeline(pipeline) if pipeline else service
-    with unlogged():
-        result = runs.search_documents(
-            question["question"], dataset_id=dataset_id, top_k=_DEPTH, **options
-        )
-    return ndcg_at(_DEPTH, [hit.doc_name for hit in result.hits], question["relevance"])
+def _link(dataset_id: str, question: str, setting: tuple[str, str]) -> str:
+    """The search page with the hits of a question under this setting."""
+    return urlencode([("q", question), ("d", dataset_id), ("plain", "1"), setting])
