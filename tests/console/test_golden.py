@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from html import unescape
@@ -102,6 +103,20 @@ def test_settings_are_called_as_in_the_menu_and_lead_to_their_hits(ask: Client) 
     assert f"/?{question}&pipeline=by+%3Cwords%3E" in links
     for link in links:
         assert 'id="hit-1"' in ask("GET", link).text
+
+
+def test_questions_that_are_left_out_are_counted(ask: Client, kb: Service) -> None:
+    assert "left out here" not in compared(ask, "mode=bm25", "mode=bm25")
+    kept = [
+        {"id": str(at), "question": f"the kettle {at}", "relevance": {"kettle.md": 2}}
+        for at in range(201)
+    ]
+    settings = kb.capabilities.settings
+    assert settings is not None
+    before = settings.get_setting("golden/docs")
+    assert settings.set_setting("golden/docs", json.dumps({"queries": kept}), expected=before)
+    page = compared(ask, "mode=bm25", "mode=bm25")
+    assert "The first 200 questions are compared; 1 more is left out here." in page
 
 
 def test_without_a_pipeline_it_says_how_to_get_one(ask: Client, kb: Service) -> None:

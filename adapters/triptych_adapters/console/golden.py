@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -134,6 +135,7 @@ def golden(visit: Visit) -> Made:
         "dataset_id": dataset_id,
         "questions": questions,
         "unjudged": len(questions) - len(judged),
+        "left_out": max(len(judged) - _MOST, 0),
         "compared": compared,
         "modes": ["hybrid", *service.lanes],
         "pipelines": sorted(service.pipelines),
@@ -181,6 +183,7 @@ def compare(
         "warnings": dict.fromkeys(
             (*found[0].warnings, *found[1].warnings, *a.warnings, *b.warnings)
         ),
+        "command": _command(dataset_id, settings),
     }
 
 
@@ -190,6 +193,21 @@ def _setting(typed: str) -> tuple[str, str]:
     if kind not in ("mode", "pipeline"):
         raise ValidationError(f"a setting is mode=NAME or pipeline=NAME, not {typed!r:.60}")
     return kind, name
+
+
+def _command(dataset_id: str, settings: Sequence[tuple[str, str]]) -> str:
+    """The comparison on the command line, with the questions of the download."""
+    words = ["triptych", "eval", "retrieval", "golden.json", "--dataset", dataset_id]
+    each_once = list(dict.fromkeys(settings))
+    if modes := [name for kind, name in each_once if kind == "mode"]:
+        words += ["--modes", ",".join(modes)]
+    for kind, name in each_once:
+        words += ["--pipeline", name] if kind == "pipeline" else []
+    pair = ":".join(name for _, name in settings)
+    compared = f"triptych eval compare found.json found.json --metrics {_METRIC}".split()
+    return "\n".join(
+        map(shlex.join, ([*words, "--output", "found.json"], [*compared, "--modes", pair]))
+    )
 
 
 def _link(dataset_id: str, question: str, setting: tuple[str, str]) -> str:
