@@ -98,7 +98,7 @@ def test_settings_are_called_as_in_the_menu_and_lead_to_their_hits(ask: Client) 
     rows = page.partition('id="compare"')[2]
     links = [unescape(each) for each in re.findall(r'<td><a href="([^"]*)">', rows)]
     assert len(links) == 2 * len(THINGS)
-    question = "q=where+is+the+kettle&d=docs&plain=1"
+    question = "q=where+is+the+kettle&d=docs&plain=1&listed=1"
     assert f"/?{question}&mode=bm25" in links
     assert f"/?{question}&pipeline=by+%3Cwords%3E" in links
     for link in links:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from triptych.errors import NotAvailableError, NotFoundError
+from triptych.errors import NotAvailableError, NotFoundError, ValidationError
 from triptych.records import DocumentInfo
-from triptych.search.question_log import CitedDocument, LoggedQuestion
+from triptych.search.question_log import CitedDocument, LoggedQuestion, QuestionLog
 from triptych.service import Service
 from triptych.text import Analyzer, get_analyzer
 from triptych_adapters.console.site import Made
@@ -48,9 +48,7 @@ class Gap(NamedTuple):
 def gaps(visit: Visit) -> Made:
     """Questions that nothing answered, most often asked first."""
     try:
-        # A key to everything reads the log, as whoever runs the store does.
-        sees_all = may(visit.server.check_sees_all, visit.service, "the log is")
-        log = (visit.server.service if sees_all else visit.service).question_log
+        log = _log(visit)
         asked, cited = log.questions(), log.cited()
     except NotAvailableError as error:
         return {"gaps": [], "old": [], "log": False, "why": str(error)}
@@ -63,6 +61,25 @@ def gaps(visit: Visit) -> Made:
         "log": visit.server.service.options.question_log,
         "why": "",
     }
+
+
+def _log(visit: Visit) -> QuestionLog:
+    """The log, for a key to everything as for whoever runs the store.
+
+    Raises:
+        NotAvailableError: it is not for the visitor.
+    """
+    sees_all = may(visit.server.check_sees_all, visit.service, "the log is")
+    return (visit.server.service if sees_all else visit.service).question_log
+
+
+def is_logged(visit: Visit, text: str, dataset_ids: Sequence[str]) -> bool:
+    """Whether the log has this question, and the visitor reads it there."""
+    try:
+        asked = _log(visit).questions()
+    except (NotAvailableError, ValidationError):
+        return False
+    return any(each.text == text and {*each.dataset_ids} == {*dataset_ids} for each in asked)
 
 
 def grouped(service: Service, asked: Sequence[LoggedQuestion]) -> list[Gap]:

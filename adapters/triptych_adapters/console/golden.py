@@ -101,13 +101,13 @@ def judge(visit: Visit) -> Made:
     return see_other(visit.request, back)
 
 
-def grades_of(visit: Visit, dataset_ids: Sequence[str], text: str) -> dict[str, int]:
-    """The judgements on a question, by document."""
-    found: dict[str, int] = {}
+def grades_of(visit: Visit, dataset_ids: Sequence[str], text: str) -> dict[str, int] | None:
+    """The judgements on a question, by document; None where it is not kept."""
+    found = None
     for dataset_id in dataset_ids[:_LOOKED_AT]:
         for each in read(visit, dataset_id):
             if each.get("question") == text:
-                found |= each.get("relevance", {})
+                found = (found or {}) | each.get("relevance", {})
     return found
 
 
@@ -212,4 +212,4 @@ def _command(dataset_id: str, settings: Sequence[tuple[str, str]]) -> str:
 
 def _link(dataset_id: str, question: str, setting: tuple[str, str]) -> str:
     """The search page with the hits of a question under this setting."""
-    return urlencode([("q", question), ("d", dataset_id), ("plain", "1"), setting])
+    return urlencode([("q", question), ("d", dataset_id), ("plain", "1"), ("listed", "1"), setting])
