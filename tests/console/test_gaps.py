@@ -156,6 +156,16 @@ def test_damage_is_days_times_uses_and_is_explained(kb: Service) -> None:
     assert "Damage is the days since a document changed, times its uses" in page
 
 
+def test_a_use_is_counted_for_its_dataset_alone(kb: Service) -> None:
+    for dataset in ("docs", "texte"):
+        kb.put_document(dataset, "tea.md", "Tea.")
+    hits = kb.search("tea", dataset_id="docs").hits
+    assert kb.question_log.note("old tea", ["docs", "texte"], "weak", hits) is None
+    page = Client(create_app(kb, console=True))("GET", "/console/gaps").text
+    links = re.findall(r'href="(/console/documents/[^"]*)"', page)
+    assert links == ["/console/documents/docs/tea.md"]
+
+
 @pytest.mark.parametrize("on", [True, False])
 def test_it_says_whether_the_log_is_on_and_what_it_keeps(on: bool) -> None:
     with triptych.open("memory://", embedder="none", question_log=on) as kb:

@@ -119,9 +119,8 @@ def old(
     cites = {(each.dataset_id, each.name): each.times for each in cited}
     finds: Counter[tuple[str, str]] = Counter()
     for each in asked:
-        for dataset_id in each.dataset_ids:
-            for name in each.found:
-                finds[dataset_id, name] += each.times
+        for place in each.documents:
+            finds[place] += each.times
     used = cites.keys() | finds.keys()
     found = []
     for dataset_id in {dataset_id for dataset_id, _ in used}:
