@@ -349,6 +349,8 @@ def test_pipelines_are_scored_beside_the_modes(shell: Shell, tmp_path: Path) -> 
     assert answer["configuration"]["pipelines"]["few"]["postprocessors"] == ["MMR"]
     ran = shell("eval", "compare", "out.json", "out.json", "--modes", "bm25:words")
     assert {(row[1], row[4]) for row in ran.rows} == {("bm25:words", "+0.0000")}
+    ran = shell("eval", "ablate", "golden.yaml", "--pipeline", "words", "--json")
+    assert ran.json["lanes"] == len(ran.json["modes"]) == 1
     # Without --modes, beside all of them; also over a collection in memory.
     ran = shell("eval", "retrieval", "golden.yaml", "--pipeline", "words", "--json")
     assert list(ran.json["modes"]) == ["bm25", "vector", "hybrid", "words"]
