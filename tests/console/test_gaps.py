@@ -147,7 +147,7 @@ def test_damage_is_days_times_uses_and_is_explained(kb: Service) -> None:
         assert log.note_cited([("docs", "pot.md"), ("docs", "gone.md"), ("none", "a")]) is None
     kb.delete_document("docs", "gone.md")
     (info, *_) = kb.list_documents("docs")
-    assert Old("docs", info, 7, 3, 2).damage == 35
+    assert Old(info, 7, 3, 2).damage == 35
     assert rows(kb)[-2:] == [
         [["pot.md"], ["0"], ["3"], ["0"], ["0"]],
         [["tea.md"], ["0"], ["0"], ["2"], ["0"]],

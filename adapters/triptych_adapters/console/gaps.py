@@ -64,11 +64,7 @@ def gaps(visit: Visit) -> Made:
 
 
 def _log(visit: Visit) -> QuestionLog:
-    """The log, for a key to everything as for whoever runs the store.
-
-    Raises:
-        NotAvailableError: it is not for the visitor.
-    """
+    """The log, which a key to everything reads, as whoever runs the store does."""
     sees_all = may(visit.server.check_sees_all, visit.service, "the log is")
     return (visit.server.service if sees_all else visit.service).question_log
 
@@ -100,7 +96,6 @@ class Old(NamedTuple):
     """A document, since how many days it is unchanged, and its uses: the answers that cite it, and
     the questions without a good answer that it was found for."""
 
-    dataset_id: str
     info: DocumentInfo
     days: int
     cited: int
@@ -132,5 +127,7 @@ def old(
         for info in infos:
             days = (datetime.now(UTC) - info.updated_at).days
             place = dataset_id, info.name
-            found.append(Old(dataset_id, info, days, cites.get(place, 0), finds[place]))
-    return sorted(found, key=lambda each: (-each.damage, each.dataset_id, each.info.name))[:_OLD]
+            found.append(Old(info, days, cites.get(place, 0), finds[place]))
+    return sorted(found, key=lambda each: (-each.damage, each.info.dataset_id, each.info.name))[
+        :_OLD
+    ]

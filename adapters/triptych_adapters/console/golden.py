@@ -9,7 +9,7 @@ import hashlib
 import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 from urllib.parse import quote, urlencode
 
 from starlette.responses import Response
@@ -36,7 +36,13 @@ _KEPT: Final = 1_000
 _LOOKED_AT: Final = 20
 """Datasets whose judgements a search shows."""
 
-Question = dict[str, Any]
+
+class Question(TypedDict):
+    """A question as it is kept, with the grade of each judged document."""
+
+    id: str
+    question: str
+    relevance: dict[str, int]
 
 
 def read(visit: Visit, dataset_id: str) -> list[Question]:
@@ -75,9 +81,7 @@ def change(visit: Visit, dataset_id: str, edit: Callable[[list[Question]], list[
 def judge(visit: Visit) -> Made:
     """Mark one document right or wrong for a question, or take the mark or the question away."""
     question, name, dataset_id = (visit.one(each) for each in ("q", "name", "dataset"))
-    verdict = visit.one("verdict")
-    if verdict not in _VERDICTS:
-        raise ValidationError(f"a verdict is one of {', '.join(_VERDICTS)}, not {verdict!r:.60}")
+    verdict = visit.one_of("verdict", _VERDICTS)
     if not question or len(question) > _LONGEST or "\0" in question:
         raise ValidationError(f"a question has 1 to {_LONGEST:,} characters, and no NUL")
     visit.service.stats(dataset_id)  # which raises where there is none
@@ -86,11 +90,11 @@ def judge(visit: Visit) -> Made:
     number = hashlib.sha256(question.encode()).hexdigest()[:12]
 
     def edit(questions: list[Question]) -> list[Question]:
-        others = [each for each in questions if each.get("id") != number]
+        others = [each for each in questions if each["id"] != number]
         if verdict == "drop":
             return others
-        found = next((each for each in questions if each.get("id") == number), None)
-        kept = found or {"id": number, "question": question, "relevance": {}}
+        first = Question(id=number, question=question, relevance={})
+        kept = next((each for each in questions if each["id"] == number), first)
         grades = {key: grade for key, grade in kept["relevance"].items() if key != name}
         if verdict in ("right", "wrong"):
             grades[name] = _RIGHT if verdict == "right" else 0
@@ -106,8 +110,8 @@ def grades_of(visit: Visit, dataset_ids: Sequence[str], text: str) -> dict[str, 
     found = None
     for dataset_id in dataset_ids[:_LOOKED_AT]:
         for each in read(visit, dataset_id):
-            if each.get("question") == text:
-                found = (found or {}) | each.get("relevance", {})
+            if each["question"] == text:
+                found = (found or {}) | each["relevance"]
     return found
 
 
@@ -169,7 +173,8 @@ def compare(
     modes = [(mode_a, mode_b)]
     (difference,) = compare_evaluations(*found, metrics=[_METRIC], modes=modes).differences
     asked = [each.text for each in judged]
-    links = [[_link(dataset_id, each, one) for one in settings] for each in asked]
+    place = [("d", dataset_id), ("plain", "1"), ("listed", "1")]
+    links = [[urlencode([("q", each), *place, one]) for one in settings] for each in asked]
     values = (a.values[_METRIC], b.values[_METRIC], difference.values)
     verdict = "No difference is shown: the interval contains 0."
     if difference.estimate.low > 0 or difference.estimate.high < 0:
@@ -208,8 +213,3 @@ def _command(dataset_id: str, settings: Sequence[tuple[str, str]]) -> str:
     return "\n".join(
         map(shlex.join, ([*words, "--output", "found.json"], [*compared, "--modes", pair]))
     )
-
-
-def _link(dataset_id: str, question: str, setting: tuple[str, str]) -> str:
-    """The search page with the hits of a question under this setting."""
-    return urlencode([("q", question), ("d", dataset_id), ("plain", "1"), ("listed", "1"), setting])

@@ -254,10 +254,10 @@ def facets(infos: Sequence[DocumentInfo]) -> dict[str, list[tuple[Any, int]]]:
     }
 
 
-def _recent(service: Service, known: Sequence[str]) -> list[tuple[str, Any]]:
+def _recent(service: Service, known: Sequence[str]) -> list[DocumentInfo]:
     """The documents that changed last, of the first datasets; of large ones the first by name."""
     found = [
-        (dataset_id, info)
+        info
         for dataset_id in known[:10]
         for info in service.list_documents(
             dataset_id,
@@ -265,4 +265,4 @@ def _recent(service: Service, known: Sequence[str]) -> list[tuple[str, Any]]:
             limit=8,
         )
     ]
-    return sorted(found, key=lambda each: each[1].updated_at, reverse=True)[:8]
+    return sorted(found, key=lambda each: each.updated_at, reverse=True)[:8]

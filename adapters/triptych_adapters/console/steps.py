@@ -73,7 +73,7 @@ def table_of(stages: Sequence[Stage]) -> Table:
     first = sorted(furthest, key=lambda place: (furthest[place], place))
     rows = []
     for place in first[:_ROWS]:
-        cells = [_began(rankings[0].get(place))] if rankings else []
+        cells = [str(rankings[0][place][0]) if place in rankings[0] else ""]
         for before, after, stage in zip(rankings, rankings[1:], stages[1:], strict=False):
             cells.append(_cell(before.get(place), after.get(place), stage))
         rows.append(Row(*place, cells))
@@ -89,10 +89,6 @@ def _ranked(stage: Stage) -> dict[Place, _Ranked]:
         index = each.chunk_index if isinstance(each, Hit) else each.index
         found.setdefault((each.dataset_id, each.doc_name, index), (rank, each))
     return found
-
-
-def _began(there: _Ranked | None) -> str:
-    return str(there[0]) if there else ""
 
 
 def _cell(before: _Ranked | None, after: _Ranked | None, stage: Stage) -> str:

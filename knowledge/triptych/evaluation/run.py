@@ -372,11 +372,7 @@ def described(pipeline: Pipeline) -> dict[str, Any]:
 
 
 def check_over(pipeline: Pipeline, dataset_id: str) -> Pipeline:
-    """Return ``pipeline``.
-
-    Raises:
-        ValidationError: it searches existing tables, not the dataset.
-    """
+    """Return ``pipeline``, unless it searches existing tables, which is refused."""
     if pipeline.over is not None:
         raise ValidationError(
             f"the pipeline {pipeline.name!r} searches other tables than the dataset "

@@ -76,14 +76,9 @@ class LoggedQuestion:
     def without(self, dataset_id: str, name: str) -> LoggedQuestion:
         """The question as if it had not found this document."""
         places = self.found_in or (dataset_id,) * len(self.found)
-        found = [
-            each for each in zip(places, self.found, strict=True) if each != (dataset_id, name)
-        ]
-        return attrs.evolve(
-            self,
-            found=tuple(each for _, each in found),
-            found_in=tuple(each for each, _ in found) if self.found_in else (),
-        )
+        left = [each for each in zip(places, self.found, strict=True) if each != (dataset_id, name)]
+        found_in, found = zip(*left, strict=True) if left else ((), ())
+        return attrs.evolve(self, found=found, found_in=found_in if self.found_in else ())
 
 
 @attrs.frozen(kw_only=True, slots=True)
