@@ -228,6 +228,7 @@ CONSOLE: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
         "/?q=anchor&d=kb&why=ours/tide.md",
         "/?q=anchor&d=kb&why=theirs/zebra.md",
         "/?q=anchor&why=none.md&pipeline=all",
+        "/?q=anchor&d=kb&listed=1",
         "/?q=rope&d=kb&as_of=1&layer=L0",
     ),
     "console_ask": _pages("/console/ask", "/console/ask?q=Where+is+the+zebra?&d=kb"),

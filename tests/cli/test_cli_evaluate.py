@@ -332,6 +332,39 @@ def test_a_pipeline_is_run_stage_by_stage(shell: Shell, tmp_path: Path) -> None:
     assert answer["configuration"]["model_calls"]["hybrid"] == 0
 
 
+def test_pipelines_are_scored_beside_the_modes(shell: Shell, tmp_path: Path) -> None:
+    shore(shell)
+    tables = '[pipelines.words]\nmode = "bm25"\n[pipelines.few]\npostprocessors = ["mmr"]\n'
+    shell.write("triptych.toml", tables)
+    asked = ("eval", "retrieval", "golden.yaml", "--modes", "bm25", "--metrics", "ndcg@10")
+    named = ("--pipeline", "words", "--pipeline", "few")
+    ran = shell(*asked, *named, "--output", "out.json", "--html", "out.html", "--runs", "runs")
+    assert ran.code == 0, ran.err
+    assert [row[:2] for row in ran.rows] == [[each, "ndcg@10"] for each in ("bm25", "words", "few")]
+    assert ran.rows[0][2:] == ran.rows[1][2:]
+    assert "without the postprocessors of the pipeline 'few'" in ran.err
+    assert (tmp_path / "runs" / "words.run").exists()
+    assert "words" in checked(tmp_path / "out.html")[0]
+    answer = json.loads((tmp_path / "out.json").read_text())
+    assert answer["configuration"]["pipelines"]["few"]["postprocessors"] == ["MMR"]
+    ran = shell("eval", "compare", "out.json", "out.json", "--modes", "bm25:words")
+    assert {(row[1], row[4]) for row in ran.rows} == {("bm25:words", "+0.0000")}
+    ran = shell("eval", "ablate", "golden.yaml", "--pipeline", "words", "--json")
+    assert ran.json["lanes"] == len(ran.json["modes"]) == 1
+    # Without --modes, beside all of them; also over a collection in memory.
+    ran = shell("eval", "retrieval", "golden.yaml", "--pipeline", "words", "--json")
+    assert list(ran.json["modes"]) == ["bm25", "vector", "hybrid", "words"]
+    ran = shell("eval", "retrieval", "--beir", "tea", "--pipeline", "words", "--json")
+    assert ran.json["modes"]["words"]["metrics"]["ndcg@10"]["mean"] == 1
+    ran = shell(*asked, "--pipeline", "wordz")
+    assert (ran.code, ran.out) == (3, b"")
+    assert "no pipeline is called 'wordz': did you mean 'words'?" in ran.err
+    ran = shell(*asked, "--pipeline", "other")
+    assert "there are words, few" in ran.err
+    ran = shell(*asked, "--pipeline", "few", "--pipeline", "few")
+    assert (ran.code, ran.out) == (2, b"")
+
+
 def test_retrieval_and_ablate_say_the_same_of_the_same_and_list_what_failed(shell: Shell) -> None:
     for at, word in enumerate(WORDS):
         others = "".join(f"## {each}\n\nThe {each} again. " for each in WORDS if each != word)

@@ -101,6 +101,14 @@ def test_pipelines_lists_and_checks_them(shell: Shell) -> None:
     assert listed[1]["rewriters"] == ["FragmentRewriter"]
 
 
+def test_the_lanes_that_run_are_listed(shell: Shell) -> None:
+    shell.write("triptych.toml", '[pipelines.words]\nmode = "bm25"\n[pipelines.both]\ntop_k = 3\n')
+    words, both = shell("list", "--pipelines", "--json").json["pipelines"]
+    assert (words["lanes"], both["lanes"]) == (["bm25"], ["bm25", "vector"])
+    words, both = shell("list", "--pipelines", "--json", "--embedder", "none").json["pipelines"]
+    assert (words["lanes"], both["lanes"]) == (["bm25"], ["bm25"])
+
+
 def test_a_pipeline_with_a_mistake_breaks_no_other_command(shell: Shell) -> None:
     shell.write(
         "triptych.toml", '[pipelines.good]\ntop_k = 1\n[pipelines.bad]\nllm = "anthropic:x"\n'

@@ -18,6 +18,7 @@ pytest.importorskip("starlette")
 import triptych
 from support.asgi import Client
 from support.cli_run import Shell, fresh_shell
+from support.console import post
 from triptych.search.pipeline_record import Pipeline
 from triptych.service import Service
 from triptych_adapters.http import create_app
@@ -121,3 +122,40 @@ def test_where_keys_are_asked_for_the_call_sends_one(kb: Service) -> None:
     page = Client(app, Authorization=f"Bearer {token}")("GET", "/?q=kettle").text
     assert "-H &#34;Authorization: Bearer $TRIPTYCH_API_KEY&#34;" in page
     assert token not in page
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("mode=bm25", "mode=hybrid"),
+        ("mode=hybrid", "pipeline=one of.mine"),
+        ("pipeline=one of.mine", "pipeline=lost"),
+        ("mode=bm25", "mode=bm25"),
+    ],
+)
+def test_a_comparison_is_repeated_on_the_command_line(
+    a: str, b: str, kb: Service, shell: Shell
+) -> None:
+    pytest.importorskip("yaml")
+    tables = '[pipelines."one of.mine"]\ndatasets = ["docs"]\nlanes = ["bm25"]\n'
+    shell.write("triptych.toml", f'{tables}[pipelines.lost]\nwhere = {{ kind = "none" }}\n')
+    kb.pipelines = {**kb.pipelines, "lost": Pipeline(name="lost", search={"where": {"kind": "no"}})}
+    ask = Client(create_app(kb, write=True, console=True))
+    for name in ("a", "b", "c"):
+        form = {"q": f"a kettle {name}", "dataset": "docs", "name": name, "verdict": "right"}
+        post(ask, "/console/golden", **form)
+    saved = ask("GET", "/console/golden?dataset=docs&download=1").content
+    shell.write("golden.json", saved)
+    page = ask("GET", "/console/golden", params={"dataset": "docs", "a": a, "b": b}).text
+    (command,) = re.findall(r"<pre[^>]*><code>(.*?)</code>", page, re.DOTALL)
+    evaluated, compared = (shlex.split(each)[1:] for each in unescape(command).splitlines())
+    ran = shell(*evaluated)
+    assert ran.code == 0, ran.err
+    ((metric, _, mean_a, mean_b, less, low, high, p, *_),) = shell(*compared).rows
+    assert metric == "ndcg@10"
+    figures = re.search(r"nDCG@10: .*?\)\.", page)
+    assert figures
+    shown = re.findall(r"[-+]?\d\.\d{3}", figures[0])
+    assert [float(each) for each in shown] == pytest.approx(
+        [float(each) for each in (mean_a, mean_b, less, low, high, p)], abs=6e-4
+    )

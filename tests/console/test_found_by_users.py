@@ -258,3 +258,34 @@ def test_chunks_beyond_those_that_are_drawn_are_told_of(kb: Service, ask: Client
     assert "more than 2,000 chunks" in ask("GET", "/console/documents/docs/long.md").text
     kb.put_document("docs", "short.md", "One.")
     assert "· 1 chunk<" in ask("GET", "/console/documents/docs/short.md").text
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ("year>=2024", '{"year": {"$gte": 2024}}'),
+        ("kind=note\nlang != en", "a condition is KEY=VALUE"),
+        ('{"team": "red", "team": "blue"}', "has the key 'team' twice"),
+        ('{"year": NaN}', "NaN is not a number"),
+    ],
+)
+def test_a_key_s_conditions_are_those_that_were_typed(
+    where: str, said: str, kb: Service, ask: Client
+) -> None:
+    answer = post(ask, "/console/keys", do="add", name="reader", where=where)
+    assert answer.status_code == 400
+    assert said in unescape(answer.text)
+    assert list(KeyStore.of(kb).list()) == []
+
+
+def test_what_no_page_offers_is_refused_by_name(kb: Service, ask: Client) -> None:
+    kb.put_document("docs", "a", "A kettle.")
+    for path, said in (
+        ("/console/datasets/docs?sort=size", "sort is one of $name, "),
+        ("/console/sandbox?text=a&chunker=knife", "chunker is one of markdown, "),
+        ('/?f.year=%23{"a":1,"a":2}&q=kettle', "is no value of a filter"),
+    ):
+        answer = ask("GET", path)
+        assert answer.status_code == 400
+        assert said in unescape(answer.text)
+    assert ask("GET", "/console/datasets/docs?sort=&prefix=a").status_code == 200

@@ -15,7 +15,7 @@ pytest.importorskip("starlette")
 
 import triptych
 from support.asgi import Client
-from support.console import HOSTILE
+from support.console import HOSTILE, post
 from triptych.search.question_log import LoggedQuestion
 from triptych.service import Service
 from triptych_adapters.console.gaps import Old, grouped
@@ -95,6 +95,47 @@ def test_no_wording_becomes_part_of_the_page(kb: Service) -> None:
     assert "<summary>2</summary>" in page
 
 
+def test_opening_a_listed_question_is_not_counted(kb: Service) -> None:
+    kb.search("how do refunds work", scope="all")
+    kb.search("zebra", dataset_id="docs")
+    ask = Client(create_app(kb, write=True, console=True))
+    post(ask, "/console/golden", q="quagga", dataset="docs", verdict="keep")
+    links = [
+        unescape(each)
+        for path in ("gaps", "golden")
+        for each in re.findall(r'href="(/\?[^"]*)" dir="auto"', ask("GET", f"/console/{path}").text)
+    ]
+    assert len(links) == 3
+    before = kb.question_log.questions()
+    for link in links:
+        for more in ("", "&lanes=1", "&steps=1"):
+            page = ask("GET", link + more).text
+            assert '<input type="hidden" name="listed" value="1">' in page
+    assert kb.question_log.questions() == before
+    # No URL hides a question that is on no list.
+    for query in ("q=okapi&d=docs", "q=zebra&d=texte", "q=refunds&plain=1"):
+        ask("GET", f"/?listed=1&{query}")
+    assert len(kb.question_log.questions()) == len(before) + 3
+
+
+def test_a_key_that_reads_no_list_hides_no_question(kb: Service) -> None:
+    kb.search("zebra", dataset_id="docs")
+    keys = KeyStore.of(kb)
+    app = create_app(kb, authenticate=KeyAuthenticator(kb, keys), console=True)
+    for dataset_ids, times in ((["docs"], 2), (None, 2)):
+        token = keys.add("reader", dataset_ids=dataset_ids).token
+        assert Client(app, Authorization=f"Bearer {token}")("GET", "/?listed=1&q=zebra&d=docs")
+        assert [each.times for each in kb.question_log.questions()] == [times]
+
+
+def test_a_lane_that_finds_nothing_is_no_gap(kb: Service) -> None:
+    with triptych.open("memory://", embedder="hash", question_log=True) as both:
+        both.put_document("docs", "tea.md", "Tea.")
+        page = Client(create_app(both, console=True))("GET", "/?q=zebra&lanes=1").text
+        assert 'id="hit-1"' in page
+        assert both.question_log.questions() == []
+
+
 def test_damage_is_days_times_uses_and_is_explained(kb: Service) -> None:
     for name in ("tea.md", "pot.md", "gone.md", "unused.md"):
         kb.put_document("docs", name, "Tea.")
@@ -106,13 +147,23 @@ def test_damage_is_days_times_uses_and_is_explained(kb: Service) -> None:
         assert log.note_cited([("docs", "pot.md"), ("docs", "gone.md"), ("none", "a")]) is None
     kb.delete_document("docs", "gone.md")
     (info, *_) = kb.list_documents("docs")
-    assert Old("docs", info, 7, 3, 2).damage == 35
+    assert Old(info, 7, 3, 2).damage == 35
     assert rows(kb)[-2:] == [
         [["pot.md"], ["0"], ["3"], ["0"], ["0"]],
         [["tea.md"], ["0"], ["0"], ["2"], ["0"]],
     ]
     page = Client(create_app(kb, console=True))("GET", "/console/gaps").text
     assert "Damage is the days since a document changed, times its uses" in page
+
+
+def test_a_use_is_counted_for_its_dataset_alone(kb: Service) -> None:
+    for dataset in ("docs", "texte"):
+        kb.put_document(dataset, "tea.md", "Tea.")
+    hits = kb.search("tea", dataset_id="docs").hits
+    assert kb.question_log.note("old tea", ["docs", "texte"], "weak", hits) is None
+    page = Client(create_app(kb, console=True))("GET", "/console/gaps").text
+    links = re.findall(r'href="(/console/documents/[^"]*)"', page)
+    assert links == ["/console/documents/docs/tea.md"]
 
 
 @pytest.mark.parametrize("on", [True, False])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from html import unescape
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +15,7 @@ pytest.importorskip("starlette")
 import triptych
 from support.asgi import Client
 from support.console import post
+from triptych.evaluation import compare, evaluate, read_golden
 from triptych.evaluation.significance import few_queries_warning
 from triptych.search.pipeline_record import Pipeline
 from triptych.service import Service
@@ -27,7 +30,9 @@ def kb() -> Iterator[Service]:
         Pipeline(name="by <words>", lanes=["bm25"]),
         Pipeline(name="lost", search={"where": {"kind": "none"}}),
     ]
-    with triptych.open("memory://", embedder="hash", pipelines=pipelines) as opened:
+    with triptych.open(
+        "memory://", embedder="hash", pipelines=pipelines, question_log=True
+    ) as opened:
         for thing in THINGS:
             opened.put_document("docs", f"{thing}.md", f"The {thing} hangs by the window.")
         yield opened
@@ -60,6 +65,32 @@ def test_the_verdict_is_said_in_words(ask: Client) -> None:
     assert warning in page
 
 
+def test_the_figures_are_those_of_the_evaluation(ask: Client, kb: Service, tmp_path: Path) -> None:
+    path = tmp_path / "golden.json"
+    path.write_bytes(ask("GET", "/console/golden?dataset=docs&download=1").content)
+    kb.delete_document("docs", "kettle.md")
+    page = compared(ask, "mode=hybrid", "pipeline=by <words>")
+    found = evaluate(kb, read_golden(path), dataset_id="docs", pipelines=["by <words>"])
+    (less,) = compare(
+        found, found, metrics=["ndcg@10"], modes=[("hybrid", "by <words>")]
+    ).differences
+    assert f"A (hybrid) {less.mean_a:.3f}, B (pipeline by <words>) {less.mean_b:.3f}." in page
+    assert f"B minus A is {less.estimate.mean:+.3f}" in page
+    assert f"p {less.p:.3f}" in page
+    # What lowers a figure is said, once.
+    assert page.count("the dataset lacks 1 relevant document or passage") == 1
+    assert kb.question_log.questions() == []
+
+
+def test_a_setting_is_a_mode_or_a_pipeline_with_any_name(ask: Client, kb: Service) -> None:
+    kb.pipelines = {"a&mode=b+c": Pipeline(name="a&mode=b+c")}
+    assert "B (pipeline a&mode=b+c)" in compared(ask, "mode=bm25", "pipeline=a&mode=b+c")
+    for typed in ("bm25", "top_k=3", "mode"):
+        answer = ask("GET", "/console/golden", params={"dataset": "docs", "a": typed, "b": typed})
+        assert answer.status_code == 400
+        assert "mode=NAME or pipeline=NAME" in answer.text or typed == "mode"
+
+
 def test_settings_are_called_as_in_the_menu_and_lead_to_their_hits(ask: Client) -> None:
     page = ask("GET", "/console/golden?dataset=docs&a=mode%3Dbm25&b=pipeline%3Dby+<words>").text
     heads = [unescape(each) for each in re.findall(r'<th scope="col">([^<]*)</th>', page)]
@@ -67,11 +98,25 @@ def test_settings_are_called_as_in_the_menu_and_lead_to_their_hits(ask: Client) 
     rows = page.partition('id="compare"')[2]
     links = [unescape(each) for each in re.findall(r'<td><a href="([^"]*)">', rows)]
     assert len(links) == 2 * len(THINGS)
-    question = "q=where+is+the+kettle&d=docs&plain=1"
+    question = "q=where+is+the+kettle&d=docs&plain=1&listed=1"
     assert f"/?{question}&mode=bm25" in links
     assert f"/?{question}&pipeline=by+%3Cwords%3E" in links
     for link in links:
         assert 'id="hit-1"' in ask("GET", link).text
+
+
+def test_questions_that_are_left_out_are_counted(ask: Client, kb: Service) -> None:
+    assert "left out here" not in compared(ask, "mode=bm25", "mode=bm25")
+    kept = [
+        {"id": str(at), "question": f"the kettle {at}", "relevance": {"kettle.md": 2}}
+        for at in range(201)
+    ]
+    settings = kb.capabilities.settings
+    assert settings is not None
+    before = settings.get_setting("golden/docs")
+    assert settings.set_setting("golden/docs", json.dumps({"queries": kept}), expected=before)
+    page = compared(ask, "mode=bm25", "mode=bm25")
+    assert "The first 200 questions are compared; 1 more is left out here." in page
 
 
 def test_without_a_pipeline_it_says_how_to_get_one(ask: Client, kb: Service) -> None:

@@ -64,6 +64,16 @@ def test_a_query_that_finds_nothing_is_offered_as_plain_words(query: str, ask: C
     assert "plain words</a>" not in ask("GET", "/?q=zebra&mode=bm25").text
 
 
+def test_fields_alone_are_refused_alike_over_http(ask: Client) -> None:
+    page = unescape(ask("GET", "/?q=in:guide/").text)
+    said = "only names fields: add a word or a phrase to search for; or list all that match"
+    assert said in page
+    body = {"query": "in:guide/", "scope": "all", "syntax": True}
+    answer = ask("POST", "/v1/search", json=body)
+    assert answer.status_code == 400
+    assert said in answer.text
+
+
 def test_a_question_is_asked_without_the_query_language(ask: Client, kb: Service) -> None:
     for path in ("/console/ask", "/console/ask/stream"):
         text = ask("GET", f"{path}?q=Is+a+%22failed+request%22+-draft").text

@@ -48,6 +48,7 @@ def kb() -> Iterator[Service]:
             postprocessors=[LastFirst()],
         ),
         Pipeline(name="wide", lanes=["bm25"], postprocessors=[Neighbours()]),
+        Pipeline(name="keyword", search={"mode": "bm25"}),
         Pipeline(name="words", ranker=ZScoreRanker(weights={"bm25": 3.0})),
     ]
     with triptych.open("memory://", embedder="hash", pipelines=pipelines) as opened:
@@ -106,17 +107,19 @@ def test_a_search_that_finds_nothing_and_one_of_another_server_say_so(kb: Servic
     with served(kb) as url, triptych.open(url) as remote:
         page = Client(create_app(remote, console=True))("GET", "/?d=d&steps=1&q=tea").text
     assert "Another server ran this search" in page
-    assert page.count("described where the server runs") == 4
+    assert page.count("described where the server runs") == 5
     assert "3.md" in page
 
 
 def test_each_pipeline_says_what_it_is_made_of(kb: Service) -> None:
     page = Client(create_app(kb, console=True))("GET", "/").text
     assert "A search has no option for a ranker or a reranker" in page
-    rows = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in page.split("<tr>")[2:6]]
-    none, turned, wide, words = ([unescape(each) for each in row] for row in rows)
+    rows = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in page.split("<tr>")[2:7]]
+    none, keyword, turned, wide, words = ([unescape(each) for each in row] for row in rows)
     assert none == ["none", "all", "–", "bm25, vector", "ZScoreRanker", "–", "KeywordBoost"]
     assert turned[0] == 'turned<br><small dir="auto"><b></small>'
-    assert turned[1:] == ["d", "–", "bm25", "ZScoreRanker", "–", "KeywordBoost, LastFirst"]
+    # One lane has nothing to fuse.
+    assert turned[1:] == ["d", "–", "bm25", "–", "–", "KeywordBoost, LastFirst"]
+    assert keyword[3:6] == ["bm25", "–", "–"]
     assert words[3:6] == ["bm25, vector", "ZScoreRanker", "bm25=3.0, vector=1.0"]
     assert wide[6] == "KeywordBoost, Neighbours"

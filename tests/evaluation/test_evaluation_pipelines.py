@@ -10,8 +10,8 @@ import pytest
 import triptych
 from triptych import Service
 from triptych.contracts import HitReader
-from triptych.errors import ValidationError
-from triptych.evaluation import evaluation_html, evaluation_json
+from triptych.errors import NotFoundError, ValidationError
+from triptych.evaluation import evaluate, evaluation_html, evaluation_json
 from triptych.evaluation.collections import Collection, JudgedQuery
 from triptych.evaluation.pipelines import ablation_stages, evaluate_pipelines, service_pipeline
 from triptych.evaluation.tuning import grid_of, is_tuned_on, tune
@@ -106,6 +106,44 @@ def test_a_service_pipeline_is_what_a_search_does(kb: Service) -> None:
     assert [name for name, _ in found.modes["default"].rankings["a0"]] == names
     with pytest.raises(ValidationError, match="a question that has an answer"):
         evaluate_pipelines(kb, questions(0), {"d": service_pipeline(kb)}, dataset_id="shore")
+
+
+def test_a_pipeline_is_evaluated_beside_the_modes(kb: Service) -> None:
+    asked = questions()
+    asked = attrs.evolve(asked, queries=(attrs.evolve(asked.queries[0], keywords=("harbour",)),))
+    pipelines = [
+        Pipeline(name="words", search={"mode": "bm25"}),
+        Pipeline(name="back", search={"mode": "bm25"}, postprocessors=[Backwards()]),
+        Pipeline(name="bm25"),
+        Pipeline(name="tables", over=kb),
+    ]
+    kb.pipelines = {each.name: each for each in pipelines}
+    found = evaluate(kb, asked, dataset_id="shore", pipelines=["words", "back"])
+    assert list(found.modes) == ["bm25", "vector", "hybrid", "words", "back"]
+    assert found.modes["words"].values == found.modes["bm25"].values
+    # Whole documents have no postprocessors; the chunks that answer have.
+    assert found.modes["back"].values == found.modes["bm25"].values
+    assert (
+        sum("without the postprocessors of the pipeline 'back'" in e for e in found.warnings) == 1
+    )
+    assert found.modes["words"].checks["keywords@1"].mean == 1
+    assert found.modes["back"].checks["keywords@1"].mean == 0
+    assert found.configuration["pipelines"]["back"]["postprocessors"] == ["Backwards"]
+    chunks = evaluate(
+        kb, asked, dataset_id="shore", modes=[], pipelines=["back"], granularity="chunk"
+    )
+    assert list(chunks.modes) == ["back"]
+    assert chunks.modes["back"].estimates["recall@1"].mean == 0
+    assert not any("postprocessors" in each for each in chunks.warnings)
+    for modes, named, said in (
+        (["bm25"], ["bm25"], "called as a mode"),
+        ([], [], "at least one mode or pipeline"),
+        (["bm25"], ["tables"], "searches other tables"),
+    ):
+        with pytest.raises(ValidationError, match=said):
+            evaluate(kb, asked, dataset_id="shore", modes=modes, pipelines=named)
+    with pytest.raises(NotFoundError, match="there are words, back"):
+        evaluate(kb, asked, dataset_id="shore", pipelines=["none"])
 
 
 def test_a_choice_that_is_better_is_found_and_shown_on_other_questions(kb: Service) -> None:

@@ -52,6 +52,32 @@ def test_a_text_is_read(
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "does", "where"),
+    [
+        ("-draft", "excludes", ""),
+        ("-dra*", "excludes", ""),
+        ("lang:en", "names fields", "lang='en'"),
+        ('in:"a b/" lang:en', "names fields", "doc_prefix='a b/'"),
+        ("-draft lang:en", "names fields and excludes", "lang='en'"),
+    ],
+)
+def test_a_query_without_words_is_refused_by_what_it_has(text: str, does: str, where: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        parsed(text)
+    listed = f"; or list all that match, by `where` (--where) {where} without a query"
+    assert str(refused.value) == (
+        f"the query {text!r} only {does}: add a word or a phrase to search for"
+        + (listed if where else "")
+    )
+
+
+def test_the_error_of_a_long_field_is_short() -> None:
+    with pytest.raises(ValidationError) as refused:
+        parsed(f"{'k' * 5_000}:{'v' * 5_000}")
+    assert len(str(refused.value)) < 400
+
+
 @pytest.mark.property
 @given(st.text() | st.text(alphabet='ab"-*: \n', max_size=30))
 def test_any_text_is_read_or_refused_by_name(text: str) -> None:

@@ -97,6 +97,28 @@ def test_it_goes_with_its_dataset_and_a_purged_document_is_not_named(tmp_path: P
     assert b"secretquestion" not in held
 
 
+def test_a_document_is_kept_with_its_dataset(kb: Service) -> None:
+    kb.put_document("notes", "guide.md", "Requests at night.")
+    hits = kb.search("requests", scope="all").hits
+    assert kb.question_log.note("weak one", ["manual", "notes"], "weak", hits) is None
+    (asked,) = kb.question_log.questions()
+    assert sorted(asked.documents) == [("manual", "guide.md"), ("notes", "guide.md")]
+    assert kb.question_log.erase("notes", "guide.md") == 1
+    (asked,) = kb.question_log.questions()
+    assert asked.documents == [("manual", "guide.md")]
+    # A log of an earlier version has names alone: each may be of any of the datasets.
+    settings = kb.capabilities.settings
+    assert settings is not None
+    text = settings.get_setting("questions")
+    (kept,) = json.loads(text or "")
+    del kept["found_in"]
+    assert settings.set_setting("questions", json.dumps([kept]), expected=text)
+    (old,) = kb.question_log.questions()
+    assert old.documents == [("manual", "guide.md"), ("notes", "guide.md")]
+    assert kb.question_log.erase("notes", "guide.md") == 1
+    assert kb.question_log.questions()[0].found == ()
+
+
 class Failing(MemoryStore):
     def set_setting(self, key: str, value: str | None, *, expected: str | None) -> bool:
         raise StoreError("the disk is full")

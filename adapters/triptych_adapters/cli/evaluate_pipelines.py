@@ -64,7 +64,7 @@ def ablate(
     collection = read_questions(session, golden, written, html)
     with opened_pipeline(session, dataset, pipeline) as (service, whole, target):
         stages = ablation_stages(service, whole)
-        lanes = len(whole.lanes or service.lanes)
+        lanes = sum(stage in service.lanes for stage in stages)
         as_retrieval: dict[str, Any] = {}
         if pipeline is None and not whole.postprocessors:
             as_retrieval = {"granularity": Granularity.DOCUMENT, "cutoffs": DEFAULT_CUTOFFS}

@@ -7,6 +7,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
+import attrs
+
 from triptych.errors import ValidationError
 from triptych_adapters.cli.command import argument, command, option
 from triptych_adapters.cli.evaluation import (
@@ -39,6 +41,7 @@ _FAILURES_SHOWN = 5
 @command(
     "triptych eval retrieval --beir scifact.zip --output before.json",
     "triptych eval retrieval golden.yaml --granularity chunk --html report.html",
+    "triptych eval retrieval golden.yaml --modes hybrid --pipeline support",
     "triptych eval retrieval golden.yaml --space next --output after.json",
 )
 def retrieval(
@@ -69,6 +72,14 @@ def retrieval(
         option(
             "--modes MODES",
             "bm25, vector, hybrid, separated by commas. By default all available.",
+        ),
+    ] = None,
+    pipeline: Annotated[
+        list[str] | None,
+        option(
+            "--pipeline NAME",
+            "A pipeline of triptych.toml, beside the modes and with its own options; may be "
+            "repeated. Documents are ranked without its postprocessors.",
         ),
     ] = None,
     granularity: Annotated[
@@ -123,7 +134,7 @@ def retrieval(
         collection = read_questions(session, golden, written, html)
     output = session.output
     with ExitStack() as stack:
-        stored = stack.enter_context(_service(session, fresh=beir is not None))
+        stored = stack.enter_context(_service(session, pipeline, fresh=beir is not None))
         target = dataset_in_use(stored, dataset) if beir is None else dataset or collection.name
         service = stack.enter_context(_space(session, stored, target, is_next=is_next))
         failed = _put(session, service, target, collection)
@@ -135,6 +146,7 @@ def retrieval(
                 collection,
                 dataset_id=target,
                 modes=named,
+                pipelines=pipeline or (),
                 granularity=granularity,
                 least_grade=least_grade,
                 progress=progress,
@@ -155,19 +167,14 @@ def retrieval(
 
 
 @contextmanager
-def _service(session: Session, *, fresh: bool) -> Iterator[Service]:
+def _service(
+    session: Session, pipelines: Sequence[str] | None, *, fresh: bool
+) -> Iterator[Service]:
     """The Service to evaluate; ``fresh``: in memory, unless a store was named."""
-    if not fresh or session.options.store is not None:
-        with session.service(create=fresh) as service:
-            yield service
-        return
-    import attrs
-
-    from triptych_factory import wire
-
-    with wire(
-        attrs.evolve(session.settings().without_llm(), url="memory://", read_only=False)
-    ) as service:
+    settings = session.settings() if pipelines else session.settings().without_llm()
+    if fresh and session.options.store is None:
+        settings = attrs.evolve(settings, url="memory://", read_only=False)
+    with session.service(create=fresh, settings=settings, pipeline=pipelines) as service:
         yield service
 
 

@@ -286,9 +286,11 @@ def _described(session: Session, name: str) -> dict[str, Any]:
     try:
         with session.service(settings=session.settings(), pipeline=name) as service:
             pipeline = service.pipelines[name]
-            searched = service.pipeline(name).service
+            view = service.pipeline(name)
+            searched = view.service
             there = set(searched.list_datasets())
-            about = {**_parts(pipeline), "lanes": list(pipeline.lanes or searched.lanes)}
+            lanes = view.searches.resolver.lanes_of(pipeline.search.get("mode"))
+            about = {**_parts(pipeline), "lanes": list(lanes)}
             failing = [each for each in table_findings(searched) if each.check in BREAKING]
     except TriptychError as error:
         return {"name": name, "problem": str(error)}

@@ -179,27 +179,28 @@ class Session:
         dataset: str = "",
         tells: bool = False,
         preload: bool = False,
-        pipeline: str | None = None,
+        pipeline: str | Sequence[str] | None = None,
     ) -> Iterator[Service]:
         """The Service in force, closed at the block's end.
 
         It is without a language model, whose key may be missing, unless ``settings`` are given.
         The embedder is that of ``dataset``, unless a setting names one; a command that ``tells``
         says where a search by meaning is not to be had. ``preload`` loads a local model meanwhile,
-        for a command that will embed. Of the settings' pipelines it has ``pipeline``; a server has
-        its own.
+        for a command that will embed. Of the settings' pipelines it has ``pipeline``, one or
+        several; a server has its own.
         """
         from triptych_factory import wire
         from triptych_factory.locations import is_server
 
         settings = settings or self.settings().without_llm()
-        named = () if pipeline is None else (pipeline,)
+        named = (pipeline,) if isinstance(pipeline, str) else tuple(pipeline or ())
         # The pipelines of a server are its own: it says which there are.
-        if pipeline is not None and not is_server(settings.url):
+        if named and not is_server(settings.url):
             from triptych.search.pipeline_record import find_pipeline
             from triptych_factory.tables import for_pipeline
 
-            settings = for_pipeline(settings, find_pipeline(settings.pipelines, pipeline))
+            for each in named:
+                settings = for_pipeline(settings, find_pipeline(settings.pipelines, each))
         with wire(
             settings, create=create, dataset_id=dataset, preload=preload, named=named
         ) as service:

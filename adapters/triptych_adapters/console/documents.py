@@ -33,7 +33,7 @@ _DRAWN: Final = 400_000
 """Code points of a document that are drawn; what comes after is left out, with a word."""
 _CUT: Final = 40_000
 """Code points of a text that are cut by a chunker that is tried."""
-SORTS: Final = {
+_SORTS: Final = {
     "$name": "name",
     "-$updated_at": "changed last",
     "$updated_at": "changed first",
@@ -44,13 +44,12 @@ SORTS: Final = {
 def listing(visit: Visit) -> Made:
     """A page of a dataset's documents."""
     dataset_id = visit.request.path_params["dataset_id"]
-    prefix, after, sort = visit.one("prefix"), visit.one("after"), visit.one("sort", "$name")
-    sort = sort if sort in SORTS else "$name"
+    prefix, after = visit.one("prefix"), visit.one("after")
+    sort = visit.one_of("sort", _SORTS, "$name")
     where = where_of(visit) or None
-    asked: dict[str, Any] = {"prefix": prefix, "limit": _LISTED + 1, "sort": sort}
-    if after:
-        asked["after"] = after
-    found = list(visit.service.list_documents(dataset_id, where=where, **asked))
+    found = visit.service.list_documents(
+        dataset_id, prefix=prefix, after=after, limit=_LISTED + 1, where=where, sort=sort
+    )
     (stats,) = visit.service.stats(dataset_id)
     return {
         "dataset_id": dataset_id,
@@ -59,7 +58,7 @@ def listing(visit: Visit) -> Made:
         "more": found[_LISTED - 1].name if len(found) > _LISTED else None,
         "prefix": prefix,
         "sort": sort,
-        "sorts": SORTS,
+        "sorts": _SORTS,
         "folders": offered(visit)["folders"],
     }
 
@@ -114,13 +113,13 @@ def document(visit: Visit) -> Made:
     service = visit.service
     dataset_id, name = (visit.request.path_params[each] for each in ("dataset_id", "name"))
     history = list(service.history(dataset_id, name))
-    wanted = visit.number("v", 0, most=10**9)
+    wanted = visit.number("v", 0)
     current = service.get_document(dataset_id, name)
     shown = current
     if wanted and wanted != current.version:
         shown = service.get_document(dataset_id, name, version=wanted)
     chunks, more = chunks_of(service, dataset_id, name) if shown is current else ([], False)
-    passage = (visit.number("from", 0, most=10**9), visit.number("to", 0, most=10**9))
+    passage = (visit.number("from", 0), visit.number("to", 0))
     content = shown.content[:_DRAWN]
     outline = outline_of(shown, _DRAWN)
     layers = {each: service.layer(dataset_id, name, each) for each in ("L0", "L1")}
@@ -158,10 +157,10 @@ def chunks_of(service: Service, dataset_id: str, name: str) -> tuple[list[Hit], 
 
 def _diff(visit: Visit, dataset_id: str, name: str) -> list[tuple[str, str]]:
     """The lines of the difference that was asked for, each with its kind."""
-    old = visit.number("old", 0, most=10**9)
+    old = visit.number("old", 0)
     if not old:
         return []
-    new = visit.number("new", 0, most=10**9) or None
+    new = visit.number("new", 0) or None
     return diff_lines(visit.service.diff(dataset_id, name, old, new))
 
 
@@ -186,12 +185,12 @@ def change_document(visit: Visit) -> Made:
 
 def _change_document(visit: Visit) -> Made:
     service = visit.service
-    seen = visit.number("seen", 0, most=10**9) or None
+    seen = visit.number("seen", 0) or None
     dataset_id, name = (visit.request.path_params[each] for each in ("dataset_id", "name"))
     here = path_of("documents", dataset_id, name)
     match visit.one("do"):
         case "restore":
-            version = visit.number("version", 0, least=1, most=10**9)
+            version = visit.number("version", 0, least=1)
             service.restore(dataset_id, name, version, if_version=seen)
             done = "restored"
         case "rebuild":
@@ -249,12 +248,12 @@ def sandbox(visit: Visit) -> Made:
         text = visit.service.get_document(dataset_id, name).content
     whole = text.replace("\r\n", "\n")
     text = whole[:_CUT]
-    chosen = visit.one("chunker", "markdown")
+    chosen = visit.one_of("chunker", _CHUNKERS, "markdown")
     size = visit.number("size", _SIZE, least=50, most=20_000)
     overlap = visit.number("overlap", 0, most=10_000)
     specs: Sequence[ChunkSpec] = ()
     try:
-        specs = _CHUNKERS.get(chosen, _CHUNKERS["markdown"])(size, overlap).chunk(text)
+        specs = _CHUNKERS[chosen](size, overlap).chunk(text)
     except TriptychError as error:
         failed = error
     spans = [Span(at, each.start, each.end) for at, each in enumerate(specs[:CHUNKS])]

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from triptych.errors import NotAvailableError, NotFoundError
+from triptych.errors import NotAvailableError, NotFoundError, ValidationError
 from triptych.records import DocumentInfo
-from triptych.search.question_log import CitedDocument, LoggedQuestion
+from triptych.search.question_log import CitedDocument, LoggedQuestion, QuestionLog
 from triptych.service import Service
 from triptych.text import Analyzer, get_analyzer
 from triptych_adapters.console.site import Made
@@ -48,9 +48,7 @@ class Gap(NamedTuple):
 def gaps(visit: Visit) -> Made:
     """Questions that nothing answered, most often asked first."""
     try:
-        # A key to everything reads the log, as whoever runs the store does.
-        sees_all = may(visit.server.check_sees_all, visit.service, "the log is")
-        log = (visit.server.service if sees_all else visit.service).question_log
+        log = _log(visit)
         asked, cited = log.questions(), log.cited()
     except NotAvailableError as error:
         return {"gaps": [], "old": [], "log": False, "why": str(error)}
@@ -63,6 +61,21 @@ def gaps(visit: Visit) -> Made:
         "log": visit.server.service.options.question_log,
         "why": "",
     }
+
+
+def _log(visit: Visit) -> QuestionLog:
+    """The log, which a key to everything reads, as whoever runs the store does."""
+    sees_all = may(visit.server.check_sees_all, visit.service, "the log is")
+    return (visit.server.service if sees_all else visit.service).question_log
+
+
+def is_logged(visit: Visit, text: str, dataset_ids: Sequence[str]) -> bool:
+    """Whether the log has this question, and the visitor reads it there."""
+    try:
+        asked = _log(visit).questions()
+    except (NotAvailableError, ValidationError):
+        return False
+    return any(each.text == text and {*each.dataset_ids} == {*dataset_ids} for each in asked)
 
 
 def grouped(service: Service, asked: Sequence[LoggedQuestion]) -> list[Gap]:
@@ -83,7 +96,6 @@ class Old(NamedTuple):
     """A document, since how many days it is unchanged, and its uses: the answers that cite it, and
     the questions without a good answer that it was found for."""
 
-    dataset_id: str
     info: DocumentInfo
     days: int
     cited: int
@@ -102,9 +114,8 @@ def old(
     cites = {(each.dataset_id, each.name): each.times for each in cited}
     finds: Counter[tuple[str, str]] = Counter()
     for each in asked:
-        for dataset_id in each.dataset_ids:
-            for name in each.found:
-                finds[dataset_id, name] += each.times
+        for place in each.documents:
+            finds[place] += each.times
     used = cites.keys() | finds.keys()
     found = []
     for dataset_id in {dataset_id for dataset_id, _ in used}:
@@ -116,5 +127,7 @@ def old(
         for info in infos:
             days = (datetime.now(UTC) - info.updated_at).days
             place = dataset_id, info.name
-            found.append(Old(dataset_id, info, days, cites.get(place, 0), finds[place]))
-    return sorted(found, key=lambda each: (-each.damage, each.dataset_id, each.info.name))[:_OLD]
+            found.append(Old(info, days, cites.get(place, 0), finds[place]))
+    return sorted(found, key=lambda each: (-each.damage, each.info.dataset_id, each.info.name))[
+        :_OLD
+    ]

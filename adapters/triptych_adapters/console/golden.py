@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
-from urllib.parse import parse_qsl, quote, urlencode
+from typing import Any, Final, TypedDict
+from urllib.parse import quote, urlencode
 
 from starlette.responses import Response
 
 from triptych.errors import AccessDeniedError, ConflictError, NotFoundError, ValidationError
-from triptych.evaluation import bootstrap, randomisation_test
-from triptych.evaluation.metrics import ndcg_at
-from triptych.evaluation.significance import few_queries_warning
+from triptych.evaluation import (
+    Collection,
+    JudgedQuery,
+    compare as compare_evaluations,
+    evaluate,
+)
 from triptych.search.dataset_settings import GOLDEN_SETTINGS
-from triptych.search.question_log import unlogged
 from triptych.service import Service
 from triptych_adapters.console.site import HEADERS, Made, see_other
 from triptych_adapters.console.visit import Visit, own_path
@@ -27,14 +30,19 @@ _TRIES: Final = 20
 _RIGHT: Final = 2
 _LONGEST: Final = 2_000
 _VERDICTS: Final = ("right", "wrong", "none", "keep", "drop")
-_DEPTH: Final = 10
+_METRIC: Final = "ndcg@10"
 _MOST: Final = 200
 _KEPT: Final = 1_000
 _LOOKED_AT: Final = 20
 """Datasets whose judgements a search shows."""
-_SETTINGS: Final = ("mode", "pipeline")
 
-Question = dict[str, Any]
+
+class Question(TypedDict):
+    """A question as it is kept, with the grade of each judged document."""
+
+    id: str
+    question: str
+    relevance: dict[str, int]
 
 
 def read(visit: Visit, dataset_id: str) -> list[Question]:
@@ -73,9 +81,7 @@ def change(visit: Visit, dataset_id: str, edit: Callable[[list[Question]], list[
 def judge(visit: Visit) -> Made:
     """Mark one document right or wrong for a question, or take the mark or the question away."""
     question, name, dataset_id = (visit.one(each) for each in ("q", "name", "dataset"))
-    verdict = visit.one("verdict")
-    if verdict not in _VERDICTS:
-        raise ValidationError(f"a verdict is one of {', '.join(_VERDICTS)}, not {verdict!r:.60}")
+    verdict = visit.one_of("verdict", _VERDICTS)
     if not question or len(question) > _LONGEST or "\0" in question:
         raise ValidationError(f"a question has 1 to {_LONGEST:,} characters, and no NUL")
     visit.service.stats(dataset_id)  # which raises where there is none
@@ -84,11 +90,11 @@ def judge(visit: Visit) -> Made:
     number = hashlib.sha256(question.encode()).hexdigest()[:12]
 
     def edit(questions: list[Question]) -> list[Question]:
-        others = [each for each in questions if each.get("id") != number]
+        others = [each for each in questions if each["id"] != number]
         if verdict == "drop":
             return others
-        found = next((each for each in questions if each.get("id") == number), None)
-        kept = found or {"id": number, "question": question, "relevance": {}}
+        first = Question(id=number, question=question, relevance={})
+        kept = next((each for each in questions if each["id"] == number), first)
         grades = {key: grade for key, grade in kept["relevance"].items() if key != name}
         if verdict in ("right", "wrong"):
             grades[name] = _RIGHT if verdict == "right" else 0
@@ -99,13 +105,13 @@ def judge(visit: Visit) -> Made:
     return see_other(visit.request, back)
 
 
-def grades_of(visit: Visit, dataset_ids: Sequence[str], text: str) -> dict[str, int]:
-    """The judgements on a question, by document."""
-    found: dict[str, int] = {}
+def grades_of(visit: Visit, dataset_ids: Sequence[str], text: str) -> dict[str, int] | None:
+    """The judgements on a question, by document; None where it is not kept."""
+    found = None
     for dataset_id in dataset_ids[:_LOOKED_AT]:
         for each in read(visit, dataset_id):
-            if each.get("question") == text:
-                found |= each.get("relevance", {})
+            if each["question"] == text:
+                found = (found or {}) | each["relevance"]
     return found
 
 
@@ -133,6 +139,7 @@ def golden(visit: Visit) -> Made:
         "dataset_id": dataset_id,
         "questions": questions,
         "unjudged": len(questions) - len(judged),
+        "left_out": max(len(judged) - _MOST, 0),
         "compared": compared,
         "modes": ["hybrid", *service.lanes],
         "pipelines": sorted(service.pipelines),
@@ -142,58 +149,67 @@ def golden(visit: Visit) -> Made:
 def compare(
     service: Service, dataset_id: str, questions: Sequence[Question], left: str, right: str
 ) -> Mapping[str, Any]:
-    """nDCG@10 of two settings, ``mode=bm25&…``, on judged questions, and their difference.
-
-    Whole documents are ranked, as ``triptych eval retrieval`` does.
-    """
+    """nDCG@10 of two settings, ``mode=…`` or ``pipeline=…``, on judged questions, and their
+    difference, as ``triptych eval`` measures and compares them."""
     if not questions:
         raise ValidationError("no question has a right document yet: mark some hits as right")
-    settings = [_settings(left), _settings(right)]
-    values = [[_gain(service, dataset_id, each, one) for each in questions] for one in settings]
-    less = [b - a for a, b in zip(*values, strict=True)]
-    asked = [each["question"] for each in questions]
-    links = [[_link(dataset_id, each, one) for one in settings] for each in asked]
-    interval = bootstrap({"": less})[""]
+    judged = [
+        JudgedQuery(query_id=each["id"], text=each["question"], grades=each["relevance"])
+        for each in questions
+    ]
+    collection = Collection(name="golden", queries=tuple(judged))
+    settings = [_setting(left), _setting(right)]
+    found = [
+        evaluate(
+            service,
+            collection,
+            dataset_id=dataset_id,
+            modes=[name] if kind == "mode" else [],
+            pipelines=[name] if kind == "pipeline" else [],
+        )
+        for kind, name in settings
+    ]
+    (mode_a, a), (mode_b, b) = (next(iter(each.modes.items())) for each in found)
+    modes = [(mode_a, mode_b)]
+    (difference,) = compare_evaluations(*found, metrics=[_METRIC], modes=modes).differences
+    asked = [each.text for each in judged]
+    place = [("d", dataset_id), ("plain", "1"), ("listed", "1")]
+    links = [[urlencode([("q", each), *place, one]) for one in settings] for each in asked]
+    values = (a.values[_METRIC], b.values[_METRIC], difference.values)
     verdict = "No difference is shown: the interval contains 0."
-    if interval.low > 0 or interval.high < 0:
-        best, side = ("B", "above") if interval.low > 0 else ("A", "below")
+    if difference.estimate.low > 0 or difference.estimate.high < 0:
+        best, side = ("B", "above") if difference.estimate.low > 0 else ("A", "below")
         verdict = f"{best} is better: the interval is {side} 0."
     return {
-        "a": _called(settings[0]),
-        "b": _called(settings[1]),
-        "rows": list(zip(asked, *values, less, links, strict=True)),
-        "means": [sum(each) / len(each) for each in values],
-        "interval": interval,
+        "names": [name if kind == "mode" else f"{kind} {name}" for kind, name in settings],
+        "rows": list(zip(asked, *values, links, strict=True)),
+        "difference": difference,
         "verdict": verdict,
-        "warnings": few_queries_warning(len(asked)),
-        "p": randomisation_test(values[1], values[0]),
+        "warnings": dict.fromkeys(
+            (*found[0].warnings, *found[1].warnings, *a.warnings, *b.warnings)
+        ),
+        "command": _command(dataset_id, settings),
     }
 
 
-def _settings(typed: str) -> dict[str, str]:
-    return {name: value for name, value in parse_qsl(typed) if name in _SETTINGS}
+def _setting(typed: str) -> tuple[str, str]:
+    """The kind and the name of a setting: ``mode=bm25``."""
+    kind, _, name = typed.partition("=")
+    if kind not in ("mode", "pipeline"):
+        raise ValidationError(f"a setting is mode=NAME or pipeline=NAME, not {typed!r:.60}")
+    return kind, name
 
 
-def _called(settings: Mapping[str, str]) -> str:
-    """Settings as the menu calls them."""
-    return ", ".join(
-        value if name == "mode" else f"{name} {value}" for name, value in settings.items()
+def _command(dataset_id: str, settings: Sequence[tuple[str, str]]) -> str:
+    """The comparison on the command line, with the questions of the download."""
+    words = ["triptych", "eval", "retrieval", "golden.json", "--dataset", dataset_id]
+    each_once = list(dict.fromkeys(settings))
+    if modes := [name for kind, name in each_once if kind == "mode"]:
+        words += ["--modes", ",".join(modes)]
+    for kind, name in each_once:
+        words += ["--pipeline", name] if kind == "pipeline" else []
+    pair = ":".join(name for _, name in settings)
+    compared = f"triptych eval compare found.json found.json --metrics {_METRIC}".split()
+    return "\n".join(
+        map(shlex.join, ([*words, "--output", "found.json"], [*compared, "--modes", pair]))
     )
-
-
-def _link(dataset_id: str, question: str, settings: Mapping[str, str]) -> str:
-    """The search page with the hits of a question under these settings."""
-    return urlencode({"q": question, "d": dataset_id, "plain": "1", **settings})
-
-
-def _gain(
-    service: Service, dataset_id: str, question: Question, settings: Mapping[str, str]
-) -> float:
-    options: dict[str, Any] = dict(settings)
-    pipeline = options.pop("pipeline", "")
-    runs: Any = service.pipeline(pipeline) if pipeline else service
-    with unlogged():
-        result = runs.search_documents(
-            question["question"], dataset_id=dataset_id, top_k=_DEPTH, **options
-        )
-    return ndcg_at(_DEPTH, [hit.doc_name for hit in result.hits], question["relevance"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,6 +12,7 @@ from triptych.records import check_text
 from triptych_adapters.console.site import Made, html, render, see_other, set_cookie
 from triptych_adapters.console.visit import AS_COOKIE, Visit
 from triptych_adapters.keys import KeyStore
+from triptych_adapters.wire.arguments import strict_json
 
 _MOST_DAYS = 3_650
 
@@ -65,14 +65,17 @@ def _where(text: str) -> dict[str, Any] | None:
     """Conditions ``KEY=VALUE``, one a line, or as JSON."""
     if text.startswith("{"):
         try:
-            return dict(json.loads(text))
-        except (ValueError, RecursionError):
-            raise ValidationError("these conditions are no JSON object") from None
+            return dict(strict_json(text))
+        except (ValueError, RecursionError) as error:
+            raise ValidationError(f"these conditions are no JSON object: {error}") from None
     found: dict[str, Any] = {}
     for line in filter(None, map(str.strip, text.splitlines())):
         key, equals, value = line.partition("=")
-        if not equals or not key.strip():
-            raise ValidationError(f"a condition is KEY=VALUE, not {line!r:.60}")
+        if not equals or key.strip()[-1:] in ("", "<", ">", "!"):
+            raise ValidationError(
+                f"a condition is KEY=VALUE, not {line!r:.60}: write a comparison as JSON, such as "
+                '{"year": {"$gte": 2024}}'
+            )
         found.setdefault(key.strip(), []).append(value.strip())
     return found or None
 

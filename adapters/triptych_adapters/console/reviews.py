@@ -90,14 +90,17 @@ def _shown(service: Service, proposal: Proposal, most: int | None) -> dict[str, 
 
 def _elsewhere(service: Service, proposal: Proposal, text: str) -> list[Hit]:
     """The best passages of other documents for the lines that change."""
-    where = {"$name": {"$ne": proposal.name}}
-    options: dict[str, Any] = {"top_k": _ELSEWHERE, "where": where, "per_document": 1}
+    if not text.strip():
+        return []
+    where, place = {"$name": {"$ne": proposal.name}}, proposal.dataset_id
     try:
         with unlogged():
-            found = service.search(text, dataset_id=proposal.dataset_id, **options)
-            return list(found.hits) if text.strip() else []
+            found = service.search(
+                text, dataset_id=place, top_k=_ELSEWHERE, where=where, per_document=1
+            )
     except TriptychError:  # the dataset is new, say
         return []
+    return list(found.hits)
 
 
 def decide(visit: Visit) -> Made:

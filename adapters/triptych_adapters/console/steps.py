@@ -9,6 +9,7 @@ from triptych.errors import NotAvailableError
 from triptych.records import Candidate, Hit
 from triptych.search.trace import Stage
 from triptych.service import Service
+from triptych.service.views import PipelineView
 
 _ROWS: Final = 50
 
@@ -26,17 +27,24 @@ class Way(NamedTuple):
 
 def ways(service: Service) -> list[Way]:
     """How a caller may search: without a pipeline, and with each."""
-    found = []
-    for name in ("", *sorted(service.pipelines)):
-        view = service.pipeline(name) if name else service
-        try:
-            parts = dict(view.searches.configuration) if view.searches else {}
-        except NotAvailableError:
-            parts = {}
-        known = service.pipelines.get(name)
-        about, datasets = (known.description, known.datasets) if known else ("", ())
-        found.append(Way(name, about, datasets, parts))
+    found = [Way("", "", (), _parts(service, None))]
+    for name, each in sorted(service.pipelines.items()):
+        parts = _parts(service.pipeline(name), each.search.get("mode"))
+        found.append(Way(name, each.description, each.datasets, parts))
     return found
+
+
+def _parts(view: Service | PipelineView, mode: str | None) -> Mapping[str, str]:
+    """What a search in this mode is made of; nothing where another server makes it."""
+    try:
+        searches = view.searches
+    except NotAvailableError:
+        return {}
+    if not searches:  # a server's pipeline
+        return {}
+    lanes = searches.resolver.lanes_of(mode)
+    fuses_none = {} if len(lanes) > 1 else {"ranker": "", "weights": ""}
+    return {**searches.configuration, **fuses_none, "lanes": " ".join(lanes)}
 
 
 class Row(NamedTuple):
@@ -65,7 +73,7 @@ def table_of(stages: Sequence[Stage]) -> Table:
     first = sorted(furthest, key=lambda place: (furthest[place], place))
     rows = []
     for place in first[:_ROWS]:
-        cells = [_began(rankings[0].get(place))] if rankings else []
+        cells = [str(rankings[0][place][0]) if place in rankings[0] else ""]
         for before, after, stage in zip(rankings, rankings[1:], stages[1:], strict=False):
             cells.append(_cell(before.get(place), after.get(place), stage))
         rows.append(Row(*place, cells))
@@ -81,10 +89,6 @@ def _ranked(stage: Stage) -> dict[Place, _Ranked]:
         index = each.chunk_index if isinstance(each, Hit) else each.index
         found.setdefault((each.dataset_id, each.doc_name, index), (rank, each))
     return found
-
-
-def _began(there: _Ranked | None) -> str:
-    return str(there[0]) if there else ""
 
 
 def _cell(before: _Ranked | None, after: _Ranked | None, stage: Stage) -> str:

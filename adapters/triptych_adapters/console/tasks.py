@@ -14,7 +14,6 @@ from triptych_adapters.console.progress import Task
 from triptych_adapters.console.visit import Visit
 from triptych_adapters.wire.build_layers import check_may_build
 
-_MANY: Final = 1_000_000_000
 _DONE: Final = {
     "layers": ("{} layer was made", "{} layers were made"),
     "rebuild": (
@@ -140,5 +139,5 @@ def said(fields: Mapping[str, Any]) -> str:
 
 def said_of(visit: Visit) -> str:
     """What the task came to that led to this page."""
-    numbers = {name: visit.number(name, 0, most=_MANY) for name in _COUNTS}
+    numbers = {name: visit.number(name, 0) for name in _COUNTS}
     return said({**numbers, "did": visit.one("did"), "stopped": visit.one("stopped")})

@@ -7,7 +7,6 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from triptych.errors import CancelledError, NotAvailableError
-from triptych.layers import LayerPlan
 from triptych.records import Failure
 from triptych_adapters.console.progress import Task
 from triptych_adapters.console.reviews import waiting_in
@@ -29,7 +28,8 @@ def work(
     stats = service.stats()
     plan, unplanned = None, ""
     try:
-        plan = _plan(visit)
+        if dataset_id := visit.one("plan"):
+            plan = planned(visit, dataset_id)[1]
     except NotAvailableError as error:
         unplanned = str(error)
     return {
@@ -47,24 +47,13 @@ def work(
         "checks": service.health(probe=False).problems,
         "plan": plan,
         "unplanned": unplanned,
-        "report": _report(visit),
+        # It reads everything.
+        "report": service.doctor() if visit.can_write and visit.one("doctor") == "1" else None,
         "quarantined": quarantined(visit, stats),
         "expiring": expiring(service),
-        "removed": visit.number("removed", -1, most=1_000_000_000),
+        "removed": visit.number("removed", -1),
         "retry": visit.one("plan") != "" and visit.one("retry") == "1",
     }
-
-
-def _plan(visit: Visit) -> LayerPlan | None:
-    """What building a dataset's layers would make and cost, where that was asked for."""
-    dataset_id = visit.one("plan")
-    return planned(visit, dataset_id)[1] if dataset_id else None
-
-
-def _report(visit: Visit) -> Any:
-    """What the doctor finds, where that was asked for: it reads everything."""
-    asked = visit.can_write and visit.one("doctor") == "1"
-    return visit.service.doctor() if asked else None
 
 
 def act(visit: Visit) -> Made:

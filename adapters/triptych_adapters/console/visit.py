@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote, urlencode
@@ -26,6 +26,7 @@ from triptych_adapters.http.responses import ProblemError, problem_of
 from triptych_adapters.http.routes import query_of
 from triptych_adapters.http.server import Server, sender_of
 from triptych_adapters.keys import KeyStore
+from triptych_adapters.wire.arguments import strict_json
 
 KEY_COOKIE: Final = "triptych_key"
 AS_COOKIE: Final = "triptych_as"
@@ -121,11 +122,18 @@ class Visit:
         """What a field holds, without white space around it."""
         return self._typed.get(name, [default])[-1].strip()
 
+    def one_of(self, name: str, offered: Collection[str], default: str = "") -> str:
+        """A value that the page offers, ``default`` for none; any other is refused."""
+        found = self.one(name) or default
+        if found not in offered:
+            raise ValidationError(f"{name} is one of {', '.join(offered)}, not {found!r:.60}")
+        return found
+
     def several(self, name: str) -> list[str]:
         """All values of a field that hold something."""
         return [value for value in map(str.strip, self._typed.get(name, ())) if value]
 
-    def number(self, name: str, default: int, *, least: int = 0, most: int = 1_000) -> int:
+    def number(self, name: str, default: int, *, least: int = 0, most: int = 10**9) -> int:
         """A whole number.
 
         Raises:
@@ -324,7 +332,7 @@ def where_of(visit: Visit) -> dict[str, Any]:
         if not is_filtered_by(key):
             raise ValidationError(f"the metadata key {key!r:.60} cannot be filtered by")
         try:
-            value = json.loads(text[1:]) if text.startswith("#") else text
+            value = strict_json(text[1:]) if text.startswith("#") else text
         except (ValueError, RecursionError):
             raise ValidationError(f"{text!r:.60} is no value of a filter") from None
         found.setdefault(key, []).append(value)

@@ -12,7 +12,7 @@ import attrs
 
 from triptych.derivation.living_documents import remove_expired
 from triptych.errors import NotAvailableError
-from triptych.records import DatasetStats, FilterTree
+from triptych.records import DatasetStats, DocumentInfo, FilterTree
 from triptych.records.documents import expired_by, not_expired_by
 from triptych.records.filters import all_of
 from triptych.service import Service
@@ -67,7 +67,7 @@ def expiring(service: Service) -> dict[str, Listed] | None:
 
 def _until(service: Service, moment: datetime, tree: FilterTree | None) -> Listed:
     documents = service.documents
-    rows: list[Any] = []
+    rows: list[DocumentInfo] = []
     count = 0
     for dataset_id in documents.with_expired(service.list_datasets(), moment):
         count += documents.count(dataset_id, where=tree)

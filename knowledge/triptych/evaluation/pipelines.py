@@ -13,7 +13,7 @@ from triptych.contracts import Postprocessor
 from triptych.errors import ValidationError
 from triptych.evaluation.collections import Collection
 from triptych.evaluation.results import Evaluation, Granularity, ModeResult
-from triptych.evaluation.run import EvaluationRun, tuned_choice
+from triptych.evaluation.run import EvaluationRun, check_over, described, tuned_choice
 from triptych.evaluation.significance import few_queries_warning
 from triptych.evaluation.targets import find_targets
 from triptych.records import Mode, Result
@@ -108,12 +108,7 @@ def evaluate_pipelines(
     for name, pipeline in pipelines.items():
         counter = _Counter()
         steps = [counted(step, counter) for step in pipeline.postprocessors]
-        if pipeline.over is not None:
-            raise ValidationError(
-                f"the pipeline {name!r} searches other tables than the dataset {dataset_id!r}: "
-                "evaluate it over the Service that it names"
-            )
-        pipeline.check(service.lanes)
+        check_over(pipeline, dataset_id).check(service.lanes)
         with service.searches.derived(
             lanes=pipeline.lanes,
             ranker=pipeline.ranker,
@@ -149,7 +144,7 @@ def evaluate_pipelines(
             "least_grade": least_grade,
             "ranker": repr(service.ranker),
             "tuned": tuned_choice(service, dataset_id),
-            "pipelines": {name: _described(each) for name, each in pipelines.items()},
+            "pipelines": {name: described(each) for name, each in pipelines.items()},
             "model_calls": calls,
         },
         warnings=(*few_queries_warning(len(queries)), *([lacks] if missing else [])),
@@ -170,7 +165,7 @@ class _PipelineRun(EvaluationRun):
         if self.counter.searches == 2:
             self.counter.calls = 0
         if self.granularity is Granularity.DOCUMENT:
-            found = self.view.search_documents(text, dataset_id=self.dataset_id, top_k=top_k)
+            found = super().ask(mode, text, top_k)
         else:
             found = self.view.search(text, dataset_id=self.dataset_id)
         self.counter.add(sum(usage.calls for usage in found.usage))
@@ -226,13 +221,3 @@ def counted(step: Any, counter: _Counter) -> Any:
         if field.name in ("llm", "reranker"):
             changed[field.alias] = _CountedModel(value, counter)
     return attrs.evolve(step, **changed) if changed else step
-
-
-def _described(pipeline: Pipeline) -> dict[str, Any]:
-    return {
-        "search": {key: str(value) for key, value in pipeline.search.items()},
-        "rewriters": [type(each).__name__ for each in rewriters_of(pipeline.rewriter)],
-        "lanes": list(pipeline.lanes),
-        "ranker": None if pipeline.ranker is None else repr(pipeline.ranker),
-        "postprocessors": [type(each).__name__ for each in pipeline.postprocessors],
-    }

@@ -28,12 +28,15 @@ from triptych.evaluation.results import Evaluation, Granularity, ModeResult
 from triptych.evaluation.significance import Estimate, bootstrap, few_queries_warning
 from triptych.evaluation.targets import Place, Targets, chunk_places, document_places, find_targets
 from triptych.records import Hit, Mode, Query, Result, check_whole, is_valid_mode, to_mode
+from triptych.search.pipeline_record import Pipeline, rewriters_of
 from triptych.search.question_log import unlogged
 from triptych.search.retrievers import SPARSE
 from triptych.text.tokens import estimate_tokens
 
 if TYPE_CHECKING:
+    from triptych.records.queries import SearchOptions
     from triptych.service import Service
+    from triptych.service.views import PipelineView
 
 TOP_K = 10
 CHECKS = ("keywords@1", f"keywords@{TOP_K}", "abstention_precision", "abstention_recall")
@@ -50,7 +53,7 @@ def keyword_coverage(keywords: Sequence[str], hits: Sequence[Hit]) -> float:
 
 
 def check_answers(
-    service: Service, queries: Sequence[JudgedQuery], *, dataset_id: str, mode: str
+    run: EvaluationRun, mode: Mode | str, queries: Sequence[JudgedQuery]
 ) -> Mapping[str, Estimate]:
     """Search the chunks for each question, and check keywords and abstention, if there are any.
 
@@ -62,12 +65,12 @@ def check_answers(
     """
     negative = any(query.unanswerable for query in queries)
     asked = [query for query in queries if query.keywords or negative]
+    run = attrs.evolve(run, granularity=Granularity.CHUNK)
     values: dict[str, list[float]] = {name: [] for name in CHECKS}
     for query in asked:
         deadlines.check("the evaluation")
-        question = Query(text=query.text, dataset_id=dataset_id, mode=mode, top_k=TOP_K)
         try:
-            result = service.search(question)
+            result = run.ask(mode, query.text, TOP_K)
         except (NotAvailableError, ValidationError):
             continue  # a query that the mode cannot serve is counted with the ranking
         if query.keywords:
@@ -95,6 +98,7 @@ def evaluate(
     *,
     dataset_id: str,
     modes: Sequence[Mode | str] | None = None,
+    pipelines: Sequence[str] = (),
     granularity: Granularity | str = Granularity.DOCUMENT,
     cutoffs: Sequence[int] = DEFAULT_CUTOFFS,
     budgets: Sequence[int] = DEFAULT_BUDGETS,
@@ -103,6 +107,8 @@ def evaluate(
     progress: ProgressCallback | None = None,
 ) -> Evaluation:
     """Run every question of the collection in every mode, one search at a time, and score it.
+
+    A pipeline of the Service is one more mode of the result, under its name.
 
     Each search requests as many hits as the greatest of ``cutoffs``, over which MRR and MAP are
     computed. At chunk granularity chunks are ranked, and the share of evidence within ``budgets``
@@ -117,7 +123,9 @@ def evaluate(
     Args:
         dataset_id: the dataset with the collection's documents; nothing is stored.
         modes: the modes; a mode that cannot serve any query raises. None runs all modes, and drops
-            those that cannot with a warning.
+            those that cannot with a warning; an empty list runs none beside ``pipelines``.
+        pipelines: names of pipelines; whole documents are ranked without their postprocessors,
+            with a warning.
         granularity: "document" ranks by `search_documents`, "chunk" by `search`.
         cutoffs: the depths of metrics.
         budgets: tokens of returned text; only for chunks.
@@ -127,13 +135,19 @@ def evaluate(
     Raises:
         ValidationError: an argument is invalid, or a golden set names a file by a suffix that
             several documents have.
-        NotFoundError: the dataset does not exist.
-        NotAvailableError: a named mode could not serve any query.
+        NotFoundError: the dataset or a pipeline does not exist.
+        NotAvailableError: a named mode or a pipeline could not serve any query.
     """
     if granularity not in (Granularity.DOCUMENT, Granularity.CHUNK):
         raise ValidationError(f"{granularity!r} is not a granularity: choose 'document' or 'chunk'")
     granularity = Granularity(granularity)
     chosen = _modes(service, modes)
+    names = [*map(str, chosen), *pipelines]
+    if not names or len(set(names)) < len(names):
+        raise ValidationError(
+            "name at least one mode or pipeline, and each once; a pipeline that is called as a "
+            "mode cannot run beside it"
+        )
     every = collection.queries
     collection = attrs.evolve(
         collection, queries=tuple(query for query in every if not query.unanswerable)
@@ -157,15 +171,24 @@ def evaluate(
         service, dataset_id, collection, passages=granularity is Granularity.CHUNK
     )
     stats = service.stats(dataset_id)[0]
+    views = {name: service.pipeline(name) for name in pipelines}
     results: dict[str, ModeResult] = {}
     warnings = list(_warnings(collection, targets, stats.stale, desk.least_grade))
-    for mode in chosen:
+    for name, view in views.items():
+        pipeline = check_over(view.pipeline, dataset_id)
+        if pipeline.postprocessors and granularity is Granularity.DOCUMENT:
+            warnings.append(
+                f"whole documents are ranked without the postprocessors of the pipeline {name!r}: "
+                "rank chunks to measure them"
+            )
+    for mode in (*chosen, *views):
+        run = attrs.evolve(desk, view=views.get(mode))
         try:
-            ran = desk.run(mode, collection.queries, targets, progress)
-            checks = check_answers(service, every, dataset_id=dataset_id, mode=str(mode))
+            ran = run.run(mode, collection.queries, targets, progress)
+            checks = check_answers(run, mode, every)
             results[str(mode)] = attrs.evolve(ran, checks=checks)
         except NotAvailableError as error:
-            if modes is not None or mode is Mode.BM25:
+            if modes is not None or mode is Mode.BM25 or mode in views:
                 raise
             warnings.append(
                 f"mode {str(mode)!r} is left out, because it could serve no query: {error}"
@@ -175,7 +198,10 @@ def evaluate(
         granularity=granularity,
         query_ids=tuple(query.query_id for query in collection.queries),
         modes=results,
-        configuration=_configuration(desk, stats),
+        configuration={
+            **_configuration(desk, stats),
+            "pipelines": {name: described(view.pipeline) for name, view in views.items()},
+        },
         warnings=tuple(warnings),
         questions={query.query_id: query.text for query in collection.queries},
     )
@@ -183,7 +209,7 @@ def evaluate(
 
 @attrs.frozen(kw_only=True)
 class EvaluationRun:
-    """One evaluation's settings, and the run of one mode under them."""
+    """One evaluation's settings, and the run of one mode, or of a pipeline's ``view``."""
 
     service: Service
     dataset_id: str
@@ -193,6 +219,7 @@ class EvaluationRun:
     budgets: tuple[int, ...]
     count_tokens: Callable[[str], int]
     least_grade: int
+    view: PipelineView | None = None
 
     def run(
         self,
@@ -259,9 +286,12 @@ class EvaluationRun:
 
     def ask(self, mode: Mode | str, text: str, top_k: int) -> Result:
         """One search of what is ranked."""
-        asked = Query(text=text, dataset_id=self.dataset_id, mode=mode, top_k=top_k)
+        options: SearchOptions = {"dataset_id": self.dataset_id, "top_k": top_k}
+        if self.view is None:
+            options["mode"] = mode
+        runs = self.service if self.view is None else self.view
         whole = self.granularity is Granularity.DOCUMENT
-        return self.service.search_documents(asked) if whole else self.service.search(asked)
+        return (runs.search_documents if whole else runs.search)(text, **options)
 
     def _score(self, places: Sequence[Place], targets: Targets) -> dict[str, float]:
         scores = score_ranking(
@@ -299,13 +329,10 @@ def _modes(service: Service, modes: Sequence[Mode | str] | None) -> list[Mode | 
             ours = list(Mode) if options.has_embedder else [Mode.BM25, Mode.HYBRID]
             return [*ours, SPARSE]
         return list(Mode) if options.has_embedder else [Mode.BM25]
-    chosen = [
+    return [
         mode if mode in service.lanes and not is_valid_mode(mode) else to_mode(mode)
         for mode in ([modes] if isinstance(modes, str) else modes)
     ]
-    if not chosen or len(set(chosen)) < len(chosen):
-        raise ValidationError("name at least one mode, and each once")
-    return chosen
 
 
 def _configuration(desk: EvaluationRun, stats: triptych.DatasetStats) -> dict[str, Any]:
@@ -331,6 +358,27 @@ def _configuration(desk: EvaluationRun, stats: triptych.DatasetStats) -> dict[st
         "token_counter": getattr(counter, "__qualname__", type(counter).__qualname__),
         "least_grade": desk.least_grade,
     }
+
+
+def described(pipeline: Pipeline) -> dict[str, Any]:
+    """Return what a pipeline does, for the configuration of an evaluation."""
+    return {
+        "search": {key: str(value) for key, value in pipeline.search.items()},
+        "rewriters": [type(each).__name__ for each in rewriters_of(pipeline.rewriter)],
+        "lanes": list(pipeline.lanes),
+        "ranker": None if pipeline.ranker is None else repr(pipeline.ranker),
+        "postprocessors": [type(each).__name__ for each in pipeline.postprocessors],
+    }
+
+
+def check_over(pipeline: Pipeline, dataset_id: str) -> Pipeline:
+    """Return ``pipeline``, unless it searches existing tables, which is refused."""
+    if pipeline.over is not None:
+        raise ValidationError(
+            f"the pipeline {pipeline.name!r} searches other tables than the dataset "
+            f"{dataset_id!r}: evaluate it over the Service that it names"
+        )
+    return pipeline
 
 
 def _warnings(

@@ -52,6 +52,7 @@ class LoggedQuestion:
         asked_at: when it was asked last.
         times: how often it was asked.
         first_at: when it was asked first; None in logs of earlier versions.
+        found_in: the dataset of each of ``found``; empty in logs of earlier versions.
     """
 
     text: str
@@ -62,6 +63,22 @@ class LoggedQuestion:
     asked_at: datetime
     times: int = 1
     first_at: datetime | None = None
+    found_in: tuple[str, ...] = ()
+
+    @property
+    def documents(self) -> list[tuple[str, str]]:
+        """The dataset and the name of each document in ``found``; of an old log with each dataset
+        where it was asked."""
+        if self.found_in:
+            return list(zip(self.found_in, self.found, strict=True))
+        return [(dataset_id, name) for name in self.found for dataset_id in self.dataset_ids]
+
+    def without(self, dataset_id: str, name: str) -> LoggedQuestion:
+        """The question as if it had not found this document."""
+        places = self.found_in or (dataset_id,) * len(self.found)
+        left = [each for each in zip(places, self.found, strict=True) if each != (dataset_id, name)]
+        found_in, found = zip(*left, strict=True) if left else ((), ())
+        return attrs.evolve(self, found=found, found_in=found_in if self.found_in else ())
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -105,12 +122,14 @@ class QuestionLog:
         """
         if _paused.get():
             return None
+        found = list(dict.fromkeys((hit.dataset_id, hit.doc_name) for hit in hits))[:_SHOWN]
         asked = LoggedQuestion(
             text=text[:_LONGEST],
             dataset_ids=tuple(dataset_ids),
             answerability=answerability,
             hits=len(hits),
-            found=tuple(dict.fromkeys(hit.doc_name for hit in hits))[:_SHOWN],
+            found=tuple(name for _, name in found),
+            found_in=tuple(dataset for dataset, _ in found),
             asked_at=(now := datetime.now(UTC)),
             first_at=now,
         )
@@ -192,11 +211,9 @@ class QuestionLog:
                 return []
             if name is None:
                 return [each for each in kept if dataset_id not in each.dataset_ids]
-            named = sum(dataset_id in each.dataset_ids and name in each.found for each in kept)
+            named = sum((dataset_id, name) in each.documents for each in kept)
             return [
-                attrs.evolve(each, found=tuple(one for one in each.found if one != name))
-                if dataset_id in each.dataset_ids
-                else each
+                each.without(dataset_id, name) if dataset_id in each.dataset_ids else each
                 for each in kept
             ]
 

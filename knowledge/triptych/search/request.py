@@ -115,6 +115,15 @@ class RequestResolver:
     lanes: Sequence[str]
     _tuned: Tuned
 
+    def lanes_of(self, mode: Mode | str | None) -> tuple[str, ...]:
+        """Return the lanes that a search for chunks in ``mode`` runs, if no dataset lacks one."""
+        embeds = self._derivation.embedder is not None
+        has_models = embeds or SPARSE in self.lanes
+        mode = resolve_mode(mode, has_embedder=has_models, lanes=self.lanes)
+        if mode != Mode.HYBRID:
+            return (str(mode),)
+        return tuple(lane for lane in self.lanes if lane != VECTOR or embeds)
+
     def resolve(self, query: Query, *, documents: bool = False) -> SearchRequest:
         """Return the request that ``query`` means, with one variant: the query itself.
 

@@ -179,8 +179,17 @@ def parse_query(query: Query) -> ParsedQuery:
                 lonely = lonely or item[0]
     _check_count(len(phrases) + len(prefixes) + len(excluded) + len(excluded_prefixes))
     if text.strip() and not words:
+        does = ["names fields"] if where else []
+        does += ["excludes"] if excluded or excluded_prefixes else []
+        instead = ""
+        for key, (value, *_) in list(where.items())[:1]:
+            instead = (
+                f"; or list all that match, by `where` (--where) {key:.60}={value!r:.60} without a "
+                "query"
+            )
         raise ValidationError(
-            f"the query {query.text!r:.80} only excludes: add a word or a phrase to search for"
+            f"the query {query.text!r:.80} only {' and '.join(does)}: add a word or a phrase to "
+            f"search for{instead}"
         )
     return ParsedQuery(
         text=" ".join(words),
