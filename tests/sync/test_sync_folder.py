@@ -619,6 +619,24 @@ def test_a_deadline_ends_a_sync_and_the_next_one_goes_on(desk: Desk) -> None:
     assert desk.sync().added == 30
 
 
+def test_a_sync_that_ends_while_it_embeds_has_deleted_before(desk: Desk) -> None:
+    """A killed sync, too: what is gone is not found until all vectors are made."""
+    desk.write("kept.md", "text")
+    desk.write("gone.md", "a secret")
+    desk.embedder.failures = {call: ProviderError("no answer") for call in range(1, 9)}
+    assert desk.sync().pending == 2
+    desk.embedder.failures = {}
+    (desk.root / "gone.md").unlink()
+
+    def end(progress: triptych.Progress) -> None:
+        assert progress.phase == "embedding"
+        raise CancelledError("enough")
+
+    with pytest.raises(CancelledError):
+        desk.syncing().sync(progress=end)
+    assert desk.names == ["kept.md"]
+
+
 def test_an_empty_folder_makes_no_dataset(desk: Desk) -> None:
     desk.write("binary.md", b"\0")
     assert desk.sync() == SyncReport(checked=1, skipped=desk.sync().skipped)

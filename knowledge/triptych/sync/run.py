@@ -129,8 +129,6 @@ class SyncRun:
         """What was done, and the names of what others wrote, moved or deleted meanwhile."""
         work = self._look(names)
         put = self._put(work, progress)
-        # An embedder that failed just now is not asked once more.
-        filled = EmbedReport() if put.pending else self._embed(work, progress)
         again = [f.name for f in put.failed if isinstance(f.error, ConflictError)]
         again += [each.task.file.name for each in work.of("vanished")]
         again = [] if last else again
@@ -145,6 +143,8 @@ class SyncRun:
         deleted, not_deleted = self._delete(work, [info for info in gone if info.name not in kept])
         self._count(gone, set(deleted).difference(old for old, _ in moved))
         moved = tuple(pair for pair in moved if pair[0] in deleted)
+        # After the deletions, for it may take long. An embedder that failed is not asked again.
+        filled = EmbedReport() if put.pending else self._embed(work, progress)
         report = SyncReport(
             checked=len(work.inventory.files) + len(work.inventory.failed),
             added=put.added - len(moved),
