@@ -404,10 +404,10 @@ def test_a_folder_is_added_while_its_progress_is_shown(browser: Any, tmp_path: P
     ):
         page.goto("/")
         page.get_by_label("Folder on this machine").fill(str(notes))
-        page.get_by_label("Code in the terminal").fill("wrong")
+        page.get_by_label("Code from the terminal").fill("wrong")
         page.get_by_role("button", name="Add the folder").click()
         page.get_by_text("this is not the code").wait_for()
-        page.get_by_label("Code in the terminal").fill("c")
+        page.get_by_label("Code from the terminal").fill("c")
         page.get_by_role("button", name="Add the folder").click()
         page.get_by_text("documents: 0 of 3").wait_for()
         check_by_axe(page)

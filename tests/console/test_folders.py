@@ -122,8 +122,10 @@ def test_a_sync_tells_how_far_it_is(do: str, kb: Service, settings: Settings, no
     ask = Client(app(kb, settings, name=True))
     form = {"do": do, "code": "the code", "folder": str(notes), "dataset": "docs"}
     first, *steps, (name, last) = told(post(ask, "/console/folders/stream", **form).text)
-    assert first == ("progress", {"phase": "sync", "done": 0, "total": None, "used": ""})
-    assert ("progress", {"phase": "documents", "done": 42, "total": 42, "used": ""}) in steps
+    assert first == ("progress", {"phases": [], "used": ""})
+    phases = [value["phases"] for _, value in steps]
+    assert {"phase": "documents", "done": 42, "total": 42} in phases[-1]
+    assert [each["phase"] for each in phases[-1]] == ["documents", "embedding"]
     assert name == "end"
     assert "42 added, 0 updated" in last["html"]
     assert "<main" not in last["html"]
@@ -140,6 +142,15 @@ def test_what_a_sync_does_not_do_is_named(kb: Service, settings: Settings, notes
     assert "0 deleted" in text
     assert kb.count_documents("docs") == 2
     assert 'class="list"><li>' in text  # the deletions that wait for a person
+    assert "<code>triptych sync --yes</code> deletes their documents" in text
+
+
+def test_files_that_are_skipped_are_named(kb: Service, settings: Settings, notes: Path) -> None:
+    remember(kb, settings, notes)
+    (notes / "photo.md").write_bytes(b"\x89PNG\0\0")
+    text = post(Client(app(kb, settings)), "/console/datasets", do="sync").text
+    assert "1 skipped" in text
+    assert "<bdi>photo.md</bdi>: binary" in text
 
 
 @pytest.mark.parametrize("access", [{"dataset_ids": ["docs"]}, {"where": {"doc_prefix": "n/"}}])

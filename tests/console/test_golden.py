@@ -65,6 +65,17 @@ def test_the_verdict_is_said_in_words(ask: Client) -> None:
     assert warning in page
 
 
+def test_five_questions_show_no_difference_whatever_their_interval(kb: Service) -> None:
+    """Their 32 signs have p at 2 in 32 at least."""
+    ask = Client(create_app(kb, write=True, console=True))
+    for thing in THINGS[:5]:
+        form = {"q": f"where is the {thing}", "dataset": "docs", "name": f"{thing}.md"}
+        post(ask, "/console/golden", **form, verdict="right")
+    page = compared(ask, "mode=bm25", "pipeline=lost")
+    assert "No difference is shown: p is above 0.05." in page
+    assert "is better" not in page
+
+
 def test_the_figures_are_those_of_the_evaluation(ask: Client, kb: Service, tmp_path: Path) -> None:
     path = tmp_path / "golden.json"
     path.write_bytes(ask("GET", "/console/golden?dataset=docs&download=1").content)

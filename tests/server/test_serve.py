@@ -20,6 +20,8 @@ import pytest
 
 import triptych
 from support.cli_run import fresh_shell
+from support.console import TOKEN
+from support.provider_server import Asked, Reply, serving as provider
 from support.servers import Served, started
 from support.sync_folder import until
 from support.two_workers import workers_of
@@ -233,6 +235,33 @@ def test_a_stop_ends_a_stream_of_changes_with_its_place(workers: str, tmp_path: 
         assert rest[-3].startswith("id: ")
         assert rest[-2:] == [": ", ""]
         assert server.process.wait(60) == 0
+
+
+def test_a_stop_ends_the_work_of_a_console_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What waits for its model is not waited for."""
+    asked, free = threading.Event(), threading.Event()
+
+    def answer(_: Asked) -> Reply:
+        asked.set()
+        return Reply(hold=free)
+
+    with triptych.open(tmp_path / "kb.db", embedder="hash") as kb:
+        kb.put_document("d", "a", "# A text\n\nWith words.")
+    with provider(answer) as model:
+        monkeypatch.setenv("TRIPTYCH_LLM_BASE_URL", f"{model.url}/v1")
+        monkeypatch.setenv("TRIPTYCH_LLM", "openai:m")
+        with started(tmp_path, "--write", "--workers", "1") as server:
+            url = f"{server.url}/console/work/stream"
+            form = {"do": "layers", "dataset": "d", "form_token": "token"}
+            with httpx.stream("POST", url, data=form, headers=TOKEN, timeout=60) as reply:
+                assert asked.wait(30)
+                server.process.send_signal(signal.SIGTERM)
+                text = "".join(reply.iter_text())  # which fails where the connection is cut
+            assert "the server was stopped" in text
+            assert server.process.wait(60) == 0
+        free.set()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="workers are found in /proc")

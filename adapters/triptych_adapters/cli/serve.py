@@ -16,6 +16,9 @@ from triptych_adapters.cli.session import Session
 if TYPE_CHECKING:
     from triptych_factory import Settings
 
+_WATCHED = 3600.0
+"""Seconds that a request to `triptych console` may take: its user watches it, and can cancel."""
+
 
 @command(
     "triptych serve                           reading, on http://127.0.0.1:8400",
@@ -75,21 +78,14 @@ def serve(
     read-only unless --write is given. Without keys only this machine has access. Ctrl-C and SIGTERM
     let running requests finish.
     """
-    from importlib.util import find_spec
-
-    from triptych.installation import lacking
-
     _require_server(console)
+    if metrics:
+        _require("prometheus_client", "--metrics needs prometheus_client", "telemetry")
+    if otel:
+        _require("opentelemetry", "--otel needs opentelemetry", "telemetry")
     from triptych_adapters.http.limits import Limits
     from triptych_adapters.http.processes import default_workers
     from triptych_adapters.http.workers import ServeOptions, serve as run
-
-    for wanted, flag, package in (
-        (metrics, "--metrics", "prometheus_client"),
-        (otel, "--otel", "opentelemetry"),
-    ):
-        if wanted and find_spec(package) is None:
-            raise lacking(f"{flag} needs {package}, which is not installed", "telemetry")
     from triptych_factory.backends import check_local
 
     check_local(session.settings(), "serving")
@@ -116,18 +112,22 @@ def serve(
 
 
 def _require_server(console: bool) -> None:
+    for package in ("starlette", "uvicorn", *(["jinja2"] if console else [])):
+        _require(package, f"serving needs {package}", "server")
+
+
+def _require(package: str, need: str, extra: str) -> None:
     """Say which extra is missing.
 
     Raises:
-        NotAvailableError: a package that serves is not installed.
+        NotAvailableError: the package is not installed.
     """
     from importlib.util import find_spec
 
     from triptych.installation import lacking
 
-    for package in ("starlette", "uvicorn", *(["jinja2"] if console else [])):
-        if find_spec(package) is None:
-            raise lacking(f"serving needs {package}, which is not installed", "server")
+    if find_spec(package) is None:
+        raise lacking(f"{need}, which is not installed", extra)
 
 
 @command(
@@ -151,6 +151,7 @@ def console(
     """
     _require_server(True)
     from triptych_adapters.cli.folders import add_folder
+    from triptych_adapters.http.limits import Limits
     from triptych_adapters.http.workers import ServeOptions, serve as run
     from triptych_factory.backends import check_local
 
@@ -172,6 +173,7 @@ def console(
         write=write,
         add_folder=add_folder if write else None,
         folder_code=code,
+        limits=Limits(seconds=_WATCHED),
     )
     run(options, started)
 
@@ -236,7 +238,7 @@ def mcp(
     if print_config:
         _print_config(session, settings, dataset, agent, write=write, http=http, port=port)
         return
-    _require()
+    _require("mcp", "triptych mcp needs the package mcp", "mcp")
     from triptych_adapters.mcp.server import ServerOptions, log_to_stderr, make_server
 
     options = ServerOptions(dataset_id=dataset, write=write, max_tokens=max_tokens, seconds=timeout)
@@ -283,20 +285,6 @@ def mcp(
             return
     # Each process opens the store for itself.
     serve_processes(settings, options, sock, tell, workers=workers, limits=limits, **names)
-
-
-def _require() -> None:
-    """Say which extra is missing.
-
-    Raises:
-        NotAvailableError: the protocol's SDK is not installed.
-    """
-    from importlib.util import find_spec
-
-    from triptych.installation import lacking
-
-    if find_spec("mcp") is None:
-        raise lacking("triptych mcp needs the package mcp, which is not installed", "mcp")
 
 
 def _print_config(

@@ -128,5 +128,5 @@ async def stream(server: Server, request: Request) -> Response:
         return event("error", problem.json())
 
     return await StreamedResponse.start(
-        server, request, begin, parts, failed=failed, long=True, close=AnswerStream.close
+        server, request, begin, parts, failed=failed, pieces=True, close=AnswerStream.close
     )

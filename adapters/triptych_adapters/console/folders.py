@@ -66,10 +66,8 @@ def act(visit: Visit) -> Made:
 
 def ended(visit: Visit, task: Task[SyncReport], came_to: SyncReport | CancelledError) -> bytes:
     """The page after a sync that was watched."""
-    if isinstance(came_to, CancelledError):
-        values = datasets(visit) | {"ended": True}
-    else:
-        values = datasets(visit, came_to)
+    synced = None if isinstance(came_to, CancelledError) else came_to
+    values = datasets(visit, synced) | {"ended": synced is None}
     return render("datasets", visit, layout="part.html", **values)
 
 
@@ -131,6 +129,8 @@ def _told(visit: Visit, report: SyncReport) -> dict[str, Any]:
         "counts": {
             name: len(each) if isinstance(each, tuple) else each for name, each in found.items()
         },
+        "held": bool(report.held),
+        "skipped": [(each.name, each.reason) for each in report.skipped[:_SHOWN]],
         "failures": [(each.name, visit.message_of(each.error)) for each in failures[:_SHOWN]],
         "more": max(len(failures) - _SHOWN, 0),
     }

@@ -31,6 +31,8 @@ _RIGHT: Final = 2
 _LONGEST: Final = 2_000
 _VERDICTS: Final = ("right", "wrong", "none", "keep", "drop")
 _METRIC: Final = "ndcg@10"
+_CHANCE: Final = 0.05
+"""A p above it is taken for chance."""
 _MOST: Final = 200
 _KEPT: Final = 1_000
 _LOOKED_AT: Final = 20
@@ -176,10 +178,13 @@ def compare(
     place = [("d", dataset_id), ("plain", "1"), ("listed", "1")]
     links = [[urlencode([("q", each), *place, one]) for one in settings] for each in asked]
     values = (a.values[_METRIC], b.values[_METRIC], difference.values)
+    low, high = difference.estimate.low, difference.estimate.high
     verdict = "No difference is shown: the interval contains 0."
-    if difference.estimate.low > 0 or difference.estimate.high < 0:
-        best, side = ("B", "above") if difference.estimate.low > 0 else ("A", "below")
+    if low > 0 or high < 0:
+        best, side = ("B", "above") if low > 0 else ("A", "below")
         verdict = f"{best} is better: the interval is {side} 0."
+        if difference.p > _CHANCE:
+            verdict = f"No difference is shown: p is above {_CHANCE}."
     return {
         "names": [name if kind == "mode" else f"{kind} {name}" for kind, name in settings],
         "rows": list(zip(asked, *values, links, strict=True)),

@@ -33,7 +33,7 @@ from triptych_adapters.console.site import (
 )
 from triptych_adapters.console.tasks import task_of
 from triptych_adapters.console.visit import KEY_COOKIE, Visit, own_path, posted, service_of
-from triptych_adapters.http.routes import RawRoute
+from triptych_adapters.http.routes import Endpoint, RawRoute
 from triptych_adapters.http.server import Server
 
 
@@ -41,26 +41,21 @@ def console_routes(server: Server) -> Iterator[RawRoute]:
     """Every page of the console, and its files."""
     site = Site(server)
     one = "/console/documents/{dataset_id}/{name}"
+
+    def stream(page: str, answer: Endpoint, method: str = "POST") -> RawRoute:
+        path, name = f"/console/{page}/stream", f"console_{page}_stream"
+        return RawRoute(path, answer, methods=[method], name=name)
+
     yield from site.static()
     yield from site.page("/", "search", search.bench)
     yield from site.page("/console/ask", "ask", ask.ask, long=True)
-    yield RawRoute(
-        "/console/ask/stream",
-        partial(ask.stream, server),
-        methods=["GET"],
-        name="console_ask_stream",
-    )
+    yield stream("ask", partial(ask.stream, server), "GET")
     yield from site.page("/console/replay", "replay", replay.form)
     yield from site.form("/console/replay", "replay_post", replay.replayed, long=True)
     yield from site.page(
         "/console/datasets", "datasets", folders.datasets, posts=folders.act, long=True
     )
-    yield RawRoute(
-        "/console/folders/stream",
-        partial(progress.stream, folders.sync_of, folders.ended, server),
-        methods=["POST"],
-        name="console_folders_stream",
-    )
+    yield stream("folders", partial(progress.stream, folders.sync_of, folders.ended, server))
     yield from site.page("/console/datasets/{dataset_id}", "listing", documents.listing)
     yield from site.page(one, "document", documents.document, posts=documents.change_document)
     drawn = "/console/pages/{dataset_id}/{name}/{page}"
@@ -68,12 +63,7 @@ def console_routes(server: Server) -> Iterator[RawRoute]:
     yield from site.page("/console/put", "put", documents.new, posts=documents.put)
     yield from site.page("/console/sandbox", "sandbox", documents.sandbox)
     yield from site.page("/console/work", "work", upkeep.work, posts=upkeep.act, long=True)
-    yield RawRoute(
-        "/console/work/stream",
-        partial(progress.stream, task_of, upkeep.ended, server),
-        methods=["POST"],
-        name="console_work_stream",
-    )
+    yield stream("work", partial(progress.stream, task_of, upkeep.ended, server))
     yield from site.page(
         "/console/reviews", "reviews", reviews.reviews, posts=reviews.decide, long=True
     )

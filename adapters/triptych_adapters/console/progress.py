@@ -15,7 +15,7 @@ from starlette.responses import Response
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.errors import CancelledError
 from triptych_adapters.console.visit import Visit, visit_of
-from triptych_adapters.http.responses import problem_of
+from triptych_adapters.http.responses import ProblemError, problem_of
 from triptych_adapters.http.server import Caller, Server
 from triptych_adapters.http.streams import COMMENT, QUIET, Parts, StreamedResponse, event
 
@@ -23,6 +23,8 @@ _LOOK: Final = 0.2
 """Seconds between two looks at how far a task is."""
 
 ReportT = TypeVar("ReportT")
+_State = tuple[dict[str, Progress], str]
+"""Each phase of a task so far, and what the model was used for."""
 
 
 @attrs.frozen(kw_only=True)
@@ -47,31 +49,35 @@ async def stream(
 ) -> Response:
     """Do a task, tell how far it is, and send the page that ``end`` makes of what it came to.
 
-    It ends when the reader goes away, and what was made is kept. ``end`` is given a
-    `CancelledError` where the time limit of a request ended it.
+    It ends when the reader goes away or the server stops, and what was made is kept. ``end`` is
+    given a `CancelledError` where the time limit of a request ended it.
     """
     visit = await visit_of(server, request)
     visit.check_writes()
 
     async def parts(caller: Caller, task: Task[ReportT]) -> Parts:
-        told = [{"phase": task.name, "done": 0, "total": task.total, "used": ""}]
+        begun = Progress(phase=task.name, done=0, total=task.total)
+        now: _State = ({} if task.total is None else {task.name: begun}, "")
+        sent = None
 
         def note(progress: Progress) -> None:  # called in the thread of the task
-            told.append(attrs.asdict(progress) | {"used": task.used()})
+            nonlocal now
+            now = ({**now[0], progress.phase: progress}, task.used())
 
         running = asyncio.ensure_future(caller.run(partial(task.run, note)))
-        spoke, sent = time.monotonic(), 0
+        spoke, ended = time.monotonic(), False
         try:
-            while True:
-                ended, _ = await asyncio.wait({running}, timeout=_LOOK if sent else 0)
-                if sent < len(told):
-                    spoke, sent = time.monotonic(), len(told)
-                    yield event("progress", told[-1])
+            while not ended:
+                ended = bool((await asyncio.wait({running}, timeout=_LOOK if sent else 0))[0])
+                if sent is not now:
+                    spoke, sent = time.monotonic(), now
+                    phases = [attrs.asdict(each) for each in sent[0].values()]
+                    yield event("progress", {"phases": phases, "used": sent[1]})
                 elif time.monotonic() - spoke > QUIET:
                     spoke = time.monotonic()
                     yield COMMENT
-                if ended:
-                    break
+                if caller.stops and not ended:
+                    raise ProblemError(503, "STOPPING", "the server was stopped")
         except BaseException:
             running.cancel()
             await asyncio.wait({running})

@@ -89,7 +89,7 @@ def _used(builder: LayerBuilder, dataset_id: str, before: tuple[int, int]) -> st
     calls, tokens = (
         now - then for now, then in zip(_usage(builder, dataset_id), before, strict=True)
     )
-    return f"{calls:,} calls of the model with retries, {tokens:,} tokens"
+    return f"{calls:,} calls of the model with retries, {tokens:,} tokens" if calls else ""
 
 
 # What it came to

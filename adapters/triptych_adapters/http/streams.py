@@ -54,16 +54,18 @@ class StreamedResponse(Response):
         media_type: str = EVENTS_TYPE,
         failed: Failed | None,
         long: bool = False,
+        pieces: bool = False,
         close: Callable[[T], object] | None = None,
     ) -> StreamedResponse:
         """Begin, and make the answer.
 
-        ``render`` makes parts of what ``begin`` gives, which ``close`` lets go of. ``failed`` makes
+        ``render`` makes parts of what ``begin`` gives, which ``close`` lets go of; ``pieces`` where
+        these are pieces of an answer, with a call for each. ``failed`` makes
         the last part when that fails; None closes the connection, so that what was sent is not
         taken for whole.
         """
         held = AsyncExitStack()
-        calls = server.calls.caller(request, long=long, streams=long)
+        calls = server.calls.caller(request, long=long or pieces, streams=pieces)
         caller = await held.enter_async_context(calls)
         try:
             begun = await caller.run(begin)
@@ -140,7 +142,7 @@ async def streamed_answer(
         render,
         media_type=media_type,
         failed=failed,
-        long=True,
+        pieces=True,
         close=AnswerStream.close,
     )
 

@@ -48,7 +48,8 @@ for (const block of document.querySelectorAll("pre.copy")) {
 
 // The events of an answer that is sent in parts, to the last; one that is refused or breaks off throws.
 async function* events(answer, last) {
-  if (!answer.ok) throw new Error((await answer.json()).error.message);
+  const failed = ({ message, hint }) => new Error([message, hint].filter(Boolean).join(": "));
+  if (!answer.ok) throw failed((await answer.json()).error);
   let rest = "";
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   for (let part; !(part = await reader.read()).done; ) {
@@ -56,7 +57,7 @@ async function* events(answer, last) {
     rest = found.pop();
     for (const [, name, data] of found.map((each) => each.match(/^event: (\w+)\ndata: (.*)$/s)).filter(Boolean)) {
       const value = JSON.parse(data);
-      if (name === "error") throw new Error(value.error.message);
+      if (name === "error") throw failed(value.error);
       yield [name, value];
       if (name === last) return;
     }
@@ -65,7 +66,7 @@ async function* events(answer, last) {
 }
 
 // Of a connection that breaks, browsers throw a TypeError.
-const why = (error) => error instanceof TypeError ? "The connection to the server was lost. Reload the page to see whether it is there again." : error.message;
+const why = (error) => error instanceof TypeError ? "The connection to the server was lost. Reload the page to see whether it is there again, or start it again." : error.message;
 
 function made(tag, fields, ...inside) {
   const element = Object.assign(document.createElement(tag), fields);
@@ -188,16 +189,18 @@ document.addEventListener("submit", async (event) => {
         main.querySelector("[role=status], [role=alert]").focus();
         return;
       }
-      done = value.done;
-      const of = value.total === null ? "" : ` of ${value.total}`;
-      if (value.total !== null) Object.assign(bar, { max: Math.max(value.total, 1), value: value.done });
-      far.textContent = [`${value.phase}: ${value.done}${of}`, value.used].filter(Boolean).join(", ");
+      const [first] = value.phases;
+      if (first && first.total !== null) Object.assign(bar, { max: Math.max(first.total, 1), value: first.done });
+      const lines = value.phases.map((each) => `${each.phase}: ${each.done}${each.total === null ? "" : ` of ${each.total}`}`);
+      far.textContent = [...lines, value.used].filter(Boolean).join(", ") || "…";
+      done = Math.max(...value.phases.map((each) => each.done), done);
     }
   } catch (error) {
     const cut = stop.signal.aborted ? "Cancelled." : why(error);
     end.textContent = !done ? cut : `${cut} What was made so far is kept; start it again to go on.`;
   }
-  end.append(" ", made("a", { href: location.pathname }, "What waits now"));
+  if (!done) far.remove();
+  end.append(" ", made("a", { href: form.getAttribute("action") }, "See how things stand now"));
   bar.remove();
   cancel.remove();
   buttons.forEach((each) => each.disabled = false);
