@@ -80,9 +80,9 @@ def serve(
     """
     _require_server(console)
     if metrics:
-        _require("prometheus_client", "--metrics needs prometheus_client", "telemetry")
+        _require("prometheus_client", "--metrics needs prometheus_client", extra="telemetry")
     if otel:
-        _require("opentelemetry", "--otel needs opentelemetry", "telemetry")
+        _require("opentelemetry", "--otel needs opentelemetry", extra="telemetry")
     from triptych_adapters.http.limits import Limits
     from triptych_adapters.http.processes import default_workers
     from triptych_adapters.http.workers import ServeOptions, serve as run
@@ -113,10 +113,10 @@ def serve(
 
 def _require_server(console: bool) -> None:
     for package in ("starlette", "uvicorn", *(["jinja2"] if console else [])):
-        _require(package, f"serving needs {package}", "server")
+        _require(package, f"serving needs {package}", extra="server")
 
 
-def _require(package: str, need: str, extra: str) -> None:
+def _require(package: str, need: str, *, extra: str) -> None:
     """Say which extra is missing.
 
     Raises:
@@ -238,7 +238,7 @@ def mcp(
     if print_config:
         _print_config(session, settings, dataset, agent, write=write, http=http, port=port)
         return
-    _require("mcp", "triptych mcp needs the package mcp", "mcp")
+    _require("mcp", "triptych mcp needs the package mcp", extra="mcp")
     from triptych_adapters.mcp.server import ServerOptions, log_to_stderr, make_server
 
     options = ServerOptions(dataset_id=dataset, write=write, max_tokens=max_tokens, seconds=timeout)
