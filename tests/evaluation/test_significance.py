@@ -89,6 +89,7 @@ def test_what_cannot_be_compared_is_refused() -> None:
 def test_few_queries_are_reported() -> None:
     assert few_queries_warning(50) == []
     assert "49 queries are few" in few_queries_warning(49)[0]
+    assert few_queries_warning(1)[0].startswith("1 query is too few")
 
 
 def test_holm() -> None:

@@ -139,8 +139,9 @@ def few_queries_warning(queries: int) -> list[str]:
     """What to tell where there are under 50 queries, else nothing."""
     if queries >= FEWEST_QUERIES:
         return []
+    number = "1 query is too" if queries == 1 else f"{queries} queries are"
     return [
-        f"{queries} queries are few: under {FEWEST_QUERIES} an interval is wide and itself "
+        f"{number} few: under {FEWEST_QUERIES} an interval is wide and itself "
         "uncertain, and a difference between runs tells a direction at most"
     ]
 
