@@ -415,6 +415,7 @@ def test_a_folder_is_added_while_its_progress_is_shown(browser: Any, tmp_path: P
         page.get_by_text("3 added, 0 updated").wait_for()
         assert page.evaluate("document.activeElement.getAttribute('role')") == "status"
         assert page.url.endswith("/console/datasets")
+        assert page.inner_text("nav [aria-current]") == "Documents"
         check_by_axe(page)
         assert kb.count_documents("default") == 3
 

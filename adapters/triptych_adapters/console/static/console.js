@@ -186,6 +186,8 @@ document.addEventListener("submit", async (event) => {
       if (name === "end") {
         main.innerHTML = value.html;
         history.replaceState(null, "", form.getAttribute("action"));
+        for (const link of document.querySelectorAll("nav a"))
+          link.pathname === location.pathname ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current");
         main.querySelector("[role=status], [role=alert]").focus();
         return;
       }
