@@ -157,10 +157,9 @@ class DocumentManager:
                     f"the document {after!r}, after which the page starts, was deleted: start "
                     "again, or pass the last document of the previous page instead of its name"
                 )
-        documents = self._documents
         by_update = order.field == UPDATED_AT and tree is None
-        if by_update and limit is not None and _sorts_by_update(documents):
-            return documents.list_by_update(
+        if by_update and limit is not None and _sorts_by_update(self._documents):
+            return self._documents.list_by_update(
                 dataset_id, prefix=prefix, descending=order.descending, after=last, limit=limit
             )
         found = order.sorted(self._documents.list(dataset_id, prefix=prefix, where=tree))

@@ -182,11 +182,10 @@ def parse_query(query: Query) -> ParsedQuery:
         does = ["names fields"] if where else []
         does += ["excludes"] if excluded or excluded_prefixes else []
         instead = ""
-        for key, (value, *_) in list(where.items())[:1]:
-            instead = (
-                f"; or list all that match, by `where` (--where) {key:.60}={value!r:.60} without a "
-                "query"
-            )
+        if where:
+            key, (value, *_) = next(iter(where.items()))
+            instead = f"; or list all that match, by `where` (--where) {key:.60}={value!r:.60}"
+            instead += " without a query"
         raise ValidationError(
             f"the query {query.text!r:.80} only {' and '.join(does)}: add a word or a phrase to "
             f"search for{instead}"
