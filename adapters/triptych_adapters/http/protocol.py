@@ -76,7 +76,8 @@ class HeadProtocol(H11Protocol):
             least.transport.abort()
 
     def shutdown(self) -> None:
-        """Close where no request is under way; one is told, so that an endless answer ends."""
+        """Close the connection after its request, which is told that the server stops: a stream
+        of changes has no other end."""
         if not _is_idle(self):
             self.scope["state"]["stops"] = True
         super().shutdown()
