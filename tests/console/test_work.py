@@ -410,7 +410,8 @@ def test_closing_the_stream_ends_embedding_and_keeps_what_was_embedded(
             with listening(app) as url:
                 with streamed(url, do=do) as reply:
                     for _, value in events(reply.iter_lines()):
-                        if any(each["phase"] == "embedding" for each in value["phases"]):
+                        phases = {each["phase"]: each["done"] for each in value["phases"]}
+                        if phases.get("embedding"):
                             break
                 until(lambda: app.state.triptych.calls._under_way == 0)
                 assert not free.is_set()
