@@ -30,9 +30,9 @@ from triptych_adapters.cli.session import Exit, exit_for
 
 DATASET = "triptych-docs"
 QUESTIONS = (
-    "Is a document lost if the embedding model fails?",
-    "How do I see whether a search result is still up to date?",
-    "sqlite in several processes",
+    "What happens to a put when the embedding model fails?",
+    "Why is a hit stale?",
+    "restore an old version of a document",
 )
 ADDED = "The quick brown okapi was here, and only this paragraph knows about it."
 
