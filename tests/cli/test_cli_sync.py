@@ -34,6 +34,15 @@ def test_a_folder_is_synced_and_synced_again(shell: Shell) -> None:
     assert again["skipped"] == [{"name": "c.bin", "reason": "ends in .bin"}]
 
 
+def test_all_files_that_are_skipped_are_counted(shell: Shell) -> None:
+    shell.write("notes/a.md", "A.\n")
+    for number in range(8):
+        shell.write(f"notes/b.kind{number}", "B.\n")
+    said = shell("add", "notes").err
+    assert said.count("1 (ends in .kind") == 5
+    assert ", 3 for other reasons; --json names them" in said
+
+
 def test_a_dry_run_tells_and_leaves_no_store(shell: Shell) -> None:
     shell.write("docs/a.md", "# A\n\nalpha\n")
     ran = shell("sync", "docs", "--dry-run")

@@ -138,7 +138,10 @@ def _tell_skipped(session: Session, skipped: tuple[Skipped, ...]) -> None:
     not_told = GENERATED.union(NOT_TOLD)
     reasons = Counter(each.reason for each in skipped if each.reason not in not_told)
     if reasons:
-        some = ", ".join(f"{count} ({reason})" for reason, count in reasons.most_common())
+        first = reasons.most_common(5)
+        some = ", ".join(f"{count} ({reason})" for reason, count in first)
+        if others := reasons.total() - sum(count for _, count in first):
+            some += f", {others} for other reasons"
         session.output.note(f"skipped {some}; --json names them, --include includes others")
 
 
