@@ -387,6 +387,36 @@ SENTENCES = [
 TEXTS = st.lists(st.sampled_from(SENTENCES), min_size=1, max_size=14)
 
 
+def test_words_across_the_edge_of_two_passages_count_as_repeated_too() -> None:
+    """Each of two neighbours says a fifth that is new, and their meeting nothing."""
+    small = ChunkerSet(by_kind={"markdown": MarkdownChunker(size=160)})
+    kettle = "The kettle heats the water slowly in the early morning hours."
+    aunt = "My aunt heats the water slowly in the early morning hours."
+    red = "The kettle carries an old red lid whenever it rains for days."
+    stove = "A stove of iron carries an old red lid without any hurry."
+    with triptych.open("memory://", embedder=None, chunkers=small) as kb:
+        kb.put_document("d", "f/0.md", f"# Document 0\n\n{kettle}")
+        lines = [" ".join([kettle] * 3)] * 2 + [f"{red} {stove} {aunt}"]
+        kb.put_document("d", "1.md", "# Document 1\n\n" + "\n\n".join(lines))
+        kb.put_document("d", "f/2.md", f"# Document 2\n\n{kettle}")
+        rain, iron = (
+            kettle.replace("in the early morning hours", "whenever it rains for days"),
+            ("A stove of iron carries an old red lid whenever it rains for days."),
+        )
+        for name, overview in {
+            "f/0.md": f"{rain}\n\n{iron}",
+            "1.md": "My aunt carries an old red lid without any hurry.",
+            "f/2.md": aunt,
+        }.items():
+            kb.put_document_layer("d", name, "L0", kettle)
+            kb.put_document_layer("d", name, "L1", overview)
+        kb.put_folder_layer("d", "f/", "L1", f"- {kettle}")
+        question = "the kettle heats water, and my aunt carries a lid"
+        pack = kb.context(question, 61, dataset_id="d", prefix_tokens=102)
+        assert [piece.text for piece in pack.pieces] == [red]
+        assert_new(pack)
+
+
 @pytest.mark.property
 @settings(max_examples=examples(160), deadline=None)
 @given(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Final
 
 import attrs
@@ -41,9 +41,9 @@ class ShingleFilter:
     share: float
     _held: set[Hashable] = attrs.field(factory=set)
 
-    def repeats(self, text: str) -> bool:
-        """Whether ``text`` says little that is new."""
-        its = shingles(text)
+    def repeats(self, text: str, parts: Iterable[str] = ()) -> bool:
+        """Whether ``text`` says little that is new beside its ``parts``, which were taken."""
+        its = shingles(text).difference(*map(shingles, parts))
         return len(its & self._held) >= self.share * len(its)
 
     def add(self, text: str) -> None:
@@ -187,10 +187,10 @@ class Packer:
         made = _Passage(hit=hit, source=source, start=start, end=end, score=find.score)
         touching = self._touching(made)
         new = self._news(made, touching)
-        if not new.strip() or self._is_told(find.place, hit) or self._seen.repeats(new):
+        if not new.strip() or self._is_told(find.place, hit) or self._repeats(made, touching, new):
             self.offers.append(Offer(find, hit, "repeated"))
             return None
-        if self._take(made, touching, new):
+        if self._take(made, touching):
             self.offers.append(Offer(find, hit, "taken"))
             return True
         if may_cut and self._room >= self._least and self._take_cut(made, touching):
@@ -236,11 +236,20 @@ class Packer:
                 end = other.start
         return made.source.document.content[start:end] if start < end else ""
 
-    def _take(self, made: _Passage, touching: Sequence[_Passage], new: str) -> bool:
+    def _repeats(self, made: _Passage, touching: Sequence[_Passage], new: str) -> bool:
+        """Whether ``made`` adds little, by itself or with the words across its edges."""
+        if self._seen.repeats(new):
+            return True
+        if not touching:
+            return False
+        parts = [each.text for each in touching]
+        return self._seen.repeats(self._grown(made, touching).text, parts)
+
+    def _grown(self, made: _Passage, touching: Sequence[_Passage]) -> _Passage:
         parts = [made, *touching]
         first = min(parts, key=lambda each: each.start)
         last = max(parts, key=lambda each: each.end)
-        grown = _Passage(
+        return _Passage(
             hit=first.hit,
             source=made.source,
             start=first.start,
@@ -248,6 +257,9 @@ class Packer:
             score=max(each.score for each in parts),
             cut=last.cut,
         )
+
+    def _take(self, made: _Passage, touching: Sequence[_Passage]) -> bool:
+        grown = self._grown(made, touching)
         grown.cost = self._cost(grown)
         spent = sum(each.cost for each in touching)
         if grown.cost - spent > self._room:
@@ -255,7 +267,7 @@ class Packer:
         self._room -= grown.cost - spent
         self._passages = [each for each in self._passages if each not in touching]
         self._passages.append(grown)
-        self._seen.add(new)
+        self._seen.add(grown.text)
         return True
 
     def _take_cut(self, made: _Passage, touching: Sequence[_Passage]) -> bool:
@@ -279,9 +291,9 @@ class Packer:
             return False
         kept = beginning(length)
         new = self._news(kept, touching)
-        if self._counter.count(new) < self._recipe.least_cut or self._seen.repeats(new):
+        if self._counter.count(new) < self._recipe.least_cut or self._repeats(kept, touching, new):
             return False
-        return self._take(kept, touching, new)
+        return self._take(kept, touching)
 
     def _cost(self, passage: _Passage) -> int:
         piece = render_piece(passage.piece(_ANY_NUMBER), self._format, self._mark)
