@@ -23,6 +23,7 @@ from triptych.chunking.outline import Locator
 from triptych.errors import NotAvailableError, ParseError
 from triptych.installation import lacking
 from triptych.parsing.contract import ContentBuilder, ParsedFile, ParseLimits, fit
+from triptych.records.unread import Omission
 
 
 @attrs.define
@@ -36,6 +37,8 @@ class Reading:
     options: Mapping[str, Any] = attrs.field(factory=dict)
     metadata: dict[str, str] = attrs.field(factory=dict)
     notes: list[str] = attrs.field(factory=list)
+    omissions: list[Omission] = attrs.field(factory=list)
+    no_text: str = ""
 
 
 def main() -> None:
@@ -80,6 +83,8 @@ def _answer(header: Mapping[str, Any], data: bytes, limits: ParseLimits) -> dict
         "content": builder.content,
         "metadata": reading.metadata,
         "notes": reading.notes,
+        "omissions": [attrs.asdict(each) for each in reading.omissions],
+        "no_text": reading.no_text,
         "locators": [
             (each.start, each.end, each.unit, each.number, each.within) for each in builder.locators
         ],
@@ -196,4 +201,6 @@ def _parsed(answer: Mapping[str, Any], signature: str) -> ParsedFile:
         parser_sig=signature,
         locators=tuple(locators),
         notes=tuple(answer["notes"]),
+        omissions=tuple(Omission(**each) for each in answer["omissions"]),
+        no_text=answer["no_text"],
     )

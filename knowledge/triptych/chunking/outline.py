@@ -1,7 +1,8 @@
 """The outline of an extracted text: its structure, and the positions in the original file.
 
 It is stored with the document (`triptych.records.SystemData`), so that a rebuild needs no parser.
-It names the text it was made for and is ignored for any other text.
+It names the text it was made for and is ignored for any other text. It also has the words of the
+file that the text lacks, and why there is no text.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from triptych.errors import ValidationError
+from triptych.records.unread import UNREAD, Unread
 
 _STEP = 4096
 
@@ -153,13 +155,15 @@ class Outline:
         return " to ".join(_label(each.within, each.unit, at, at) for each, at in ends)
 
 
-def write_outline(content: str, locators: Sequence[Locator], parts: Sequence[Part]) -> str:
+def write_outline(
+    content: str, locators: Sequence[Locator], parts: Sequence[Part], unread: Unread | None = None
+) -> str:
     """The outline of ``content`` as one line of JSON, "" where there is nothing to say.
 
     Raises:
         ValidationError: locators or parts are out of order, or reach outside of the text.
     """
-    if not locators and not parts:
+    if not locators and not parts and not unread:
         return ""
     _check(content, locators, parts)
     kept = list(locators)
@@ -182,6 +186,8 @@ def write_outline(content: str, locators: Sequence[Locator], parts: Sequence[Par
         titles += [part.start - at, part.end - part.start, part.depth, part.title]
         at = part.start
     value = {"v": _VERSION, "of": _fingerprint(content), "places": runs, "parts": titles}
+    if unread:
+        value[UNREAD] = unread.fields()
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 

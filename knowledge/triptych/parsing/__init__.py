@@ -14,6 +14,8 @@ from triptych.parsing.registry import FileParsers
 from triptych.parsing.rst import RestructuredTextParser
 from triptych.parsing.structured import JsonParser, NotebookParser, YamlParser
 from triptych.parsing.tables import CsvParser
+from triptych.parsing.witness import Witness
+from triptych.records.unread import Omission, Unread
 
 __all__ = [
     "ContentBuilder",
@@ -27,11 +29,14 @@ __all__ = [
     "Locator",
     "MarkdownParser",
     "NotebookParser",
+    "Omission",
     "ParseLimits",
     "ParsedFile",
     "Part",
     "RestructuredTextParser",
     "TextParser",
+    "Unread",
+    "Witness",
     "YamlParser",
     "base_parsers",
     "decode_text",

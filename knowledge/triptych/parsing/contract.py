@@ -15,6 +15,7 @@ from triptych._internal.numbers import number
 from triptych.chunking.outline import Locator, Part, write_outline
 from triptych.errors import ParseError
 from triptych.parsing.decoder import DecodedText, decode_text
+from triptych.records.unread import Omission, Unread
 
 if TYPE_CHECKING:
     from triptych.records import NewDocument
@@ -127,7 +128,12 @@ class ContentBuilder:
         return "".join([*self._pieces, "\n"]) if self._pieces else ""
 
     def parsed(
-        self, signature: str, metadata: Metadata | None = None, notes: tuple[str, ...] = ()
+        self,
+        signature: str,
+        metadata: Metadata | None = None,
+        notes: tuple[str, ...] = (),
+        omissions: Iterable[Omission] = (),
+        no_text: str = "",
     ) -> ParsedFile:
         """Return the result, Markdown, for the parser of this signature."""
         return ParsedFile(
@@ -137,6 +143,8 @@ class ContentBuilder:
             locators=tuple(self.locators),
             parts=tuple(self.parts),
             notes=notes,
+            omissions=tuple(omissions),
+            no_text=no_text,
         )
 
 
@@ -166,7 +174,9 @@ class ParsedFile:
     ``content`` is Markdown if the file has structure; ``metadata["kind"]`` then says so.
     ``locators`` map its spans to pages, lines, cells or slides; chunks do not cross the boundaries
     of ``parts``. Both are in the order of the text; ``outline`` is their serialized form, or "".
-    ``notes`` describe what was not extracted, and what to do about it.
+    ``omissions`` name the words of the file that ``content`` lacks, and ``no_text`` says why the
+    content is empty or nearly empty though the file is not. Both are stored in the outline.
+    ``notes`` describe what else the reader should know, such as a guessed encoding.
 
     Raises:
         ValidationError: locators or parts are out of order or outside the content.
@@ -178,11 +188,14 @@ class ParsedFile:
     locators: tuple[Locator, ...] = ()
     parts: tuple[Part, ...] = ()
     notes: tuple[str, ...] = ()
+    omissions: tuple[Omission, ...] = ()
+    no_text: str = ""
     original_sha256: str = ""
     outline: str = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        outline = write_outline(self.content, self.locators, self.parts)
+        unread = Unread(omissions=self.omissions, no_text=self.no_text)
+        outline = write_outline(self.content, self.locators, self.parts, unread)
         object.__setattr__(self, "outline", outline)
 
     def document(

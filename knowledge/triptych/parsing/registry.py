@@ -11,6 +11,9 @@ import attrs
 from triptych._internal.files import open_regular
 from triptych.errors import ParseError, TriptychError, ValidationError
 from triptych.parsing.contract import FileParser, ParsedFile, ParseLimits
+from triptych.records.unread import Unread
+
+_BLANK = b" \t\r\n\x0b\x0c\xef\xbb\xbf"
 
 
 class FileParsers:
@@ -102,8 +105,14 @@ class FileParsers:
                 f"{name!r} holds more than {self.limits.max_characters:,} characters of text: "
                 "split it, or raise max_characters of ParseLimits"
             )
+        no_text = parsed.no_text
+        if not no_text and not parsed.content.strip() and data.strip(_BLANK):
+            no_text = "the parser found nothing to read in it"
+        unread = Unread(omissions=parsed.omissions, no_text=no_text)
         return attrs.evolve(
             parsed,
+            no_text=no_text,
+            notes=(*parsed.notes, *([f"{name!r}: {unread}"] if unread else [])),
             original_sha256=hashlib.sha256(data).hexdigest(),
             parser_sig=self.signature(name, data),
         )

@@ -14,6 +14,7 @@ from triptych.errors import ValidationError
 from triptych.records.filters import EXPIRES_AT, Condition, FilterTree, Not, Subject
 from triptych.records.metadata import Metadata, comparison_key, optional_metadata
 from triptych.records.models import QuarantinedLayer
+from triptych.records.unread import Unread, read_unread
 from triptych.records.values import (
     Layer,
     StaleReason,
@@ -45,6 +46,11 @@ class SystemData:
     outline: str = attrs.field(default="", converter=system_text)
     sync_root: str = attrs.field(default="", converter=system_text)
     expires_at: datetime | None = attrs.field(default=None, converter=expiry)
+
+    @property
+    def unread(self) -> Unread:
+        """What of the document's file its text lacks."""
+        return read_unread(self.outline)
 
 
 @attrs.frozen(kw_only=True, slots=True)
