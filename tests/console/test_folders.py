@@ -153,6 +153,25 @@ def test_files_that_are_skipped_are_named(kb: Service, settings: Settings, notes
     assert "<bdi>photo.md</bdi>: binary" in text
 
 
+def test_words_that_a_file_has_and_its_text_lacks_are_named(
+    kb: Service, settings: Settings, notes: Path
+) -> None:
+    remember(kb, settings, notes)
+    ask = Client(app(kb, settings))
+    assert "not searched" not in ask("GET", "/console/work").text
+    name = "<i>empty.csv"
+    (notes / name).write_text(",,\n")
+    text = post(ask, "/console/datasets", do="sync").text
+    assert "Notes on files" in text
+    assert "no text (the parser found nothing to read in it)" in text
+    work = ask("GET", "/console/work").text
+    assert "Words of files that are not searched" in work
+    assert "<bdi>&lt;i&gt;empty.csv</bdi></a> <span" in work
+    assert "Nothing waits" not in work
+    page = ask("GET", "/console/documents/docs/%3Ci%3Eempty.csv").text
+    assert "no text (the parser found nothing to read in it)" in page
+
+
 @pytest.mark.parametrize("access", [{"dataset_ids": ["docs"]}, {"where": {"doc_prefix": "n/"}}])
 def test_a_restricted_key_sees_and_syncs_no_folder(
     access: dict[str, Any], kb: Service, settings: Settings, notes: Path

@@ -347,10 +347,15 @@ def _confirming(root: SyncRoot, yes: bool) -> SyncRoot:
 
 def tell_notes(output: Output, notes: Sequence[str]) -> None:
     """Print the first remarks on files that were read."""
+    tell_first(output, notes, "--json")
+
+
+def tell_first(output: Output, notes: Sequence[str], more: str) -> None:
+    """Print the first ``notes``, and that ``more`` lists the others."""
     for note in notes[:_NAMED]:
         output.note(note)
     if len(notes) > _NAMED:
-        output.note(f"and {len(notes) - _NAMED} more such notes; --json lists them all")
+        output.note(f"and {len(notes) - _NAMED} more such notes; {more} lists them all")
 
 
 def tell_generated(output: Output, skipped: Iterable[Skipped]) -> None:

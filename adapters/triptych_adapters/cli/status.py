@@ -14,7 +14,7 @@ from triptych_adapters.cli.command import command, option
 from triptych_adapters.cli.session import Exit, Session, exit_for, uncovered
 
 if TYPE_CHECKING:
-    from triptych.records import CacheStats, DatasetStats, DoctorReport, Health
+    from triptych.records import CacheStats, DatasetStats, DoctorReport, Health, Unread
     from triptych.service import Service
     from triptych_adapters.cli.output import Output
     from triptych_factory import Settings
@@ -90,7 +90,9 @@ def _report(
     session: Session, settings: Settings, service: Service, about: Mapping[str, Any]
 ) -> Exit:
     """What is in the store, and what is wrong with it."""
+    from triptych.contracts.pages import MOST_READ, unread_of
     from triptych.search.file_location import synced_folders
+    from triptych_adapters.cli.folders import tell_first
     from triptych_adapters.telemetry.metrics import figures
     from triptych_adapters.wire.build_layers import stale_layers
 
@@ -99,10 +101,15 @@ def _report(
     layers: dict[str, int | None] = {}
     health = service.health()
     cache: CacheStats | None = None
+    unread: dict[str, dict[str, Unread]] = {}
     with suppress(StoreError):  # reported by the health check
         datasets = service.stats()
         cache = _cache(service)
         layers = stale_layers(service, datasets)
+        unread = {
+            each.dataset_id: dict(unread_of(service.list_documents, each.dataset_id))
+            for each in datasets
+        }
     problems = [str(check) for check in health.problems]
     problems += [
         f"dataset {name!r} has {counted(count, 'stale layer')}: `triptych layers build --dataset "
@@ -110,11 +117,17 @@ def _report(
         for name, count in layers.items()
         if count
     ]
+    problems += [
+        f"dataset {name!r}: {doc_name!r} has {each}"
+        for name, found in unread.items()
+        for doc_name, each in found.items()
+        if each.no_text
+    ]
     if output.as_json:
         output.show(
             about,
             {"datasets": datasets, "cache": cache, "health": health.checks, "problems": problems},
-            {"stale_layers": layers},
+            {"stale_layers": layers, "unread": unread},
             # The names that /metrics has.
             {"figures": figures(datasets, cache), "server": _server_metrics(service)},
         )
@@ -142,6 +155,14 @@ def _report(
         output.note(
             f"everything that is stored is fresh{rest}" if datasets else "the store is empty"
         )
+    tell_first(output, list(_omitted(unread)), "triptych doctor")
+    for each in datasets:
+        if each.documents > MOST_READ:
+            output.note(
+                f"of dataset {each.dataset_id!r} only the first {MOST_READ:,} documents were "
+                "looked at for words of their files that are not searched: `triptych doctor` "
+                "reads all"
+            )
     for name in uncounted:
         output.note(f"dataset {name!r} has so many layers that the stale ones were not counted")
     kept = service.capabilities.settings
@@ -177,6 +198,14 @@ def _show_settings(output: Output, settings: Settings) -> None:
         if each.name != "url"
     ]
     output.table(("setting", "value", "source"), rows, title="settings", folds=True)
+
+
+def _omitted(unread: Mapping[str, Mapping[str, Unread]]) -> Iterator[str]:
+    """A line for each document with words of its file that are not searched."""
+    for dataset, found in unread.items():
+        for doc_name, each in found.items():
+            if not each.no_text:
+                yield f"dataset {dataset!r}: {doc_name!r}: {each}"
 
 
 def _fitting(output: Output, text: str) -> str:
@@ -279,7 +308,7 @@ def _notes(report: DoctorReport) -> Iterator[str]:
     for skipped in report.skipped:
         yield f"not looked at: {skipped}"
     for left_out in report.left_out:
-        yield f"in no chunk: {left_out}"
+        yield f"not searched: {left_out}"
     yield from report.advice
     checked = ", ".join(
         counted(count, what.removesuffix("s"), what) for what, count in report.checked.items()

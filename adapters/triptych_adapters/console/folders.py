@@ -130,6 +130,8 @@ def _told(visit: Visit, report: SyncReport) -> dict[str, Any]:
             name: len(each) if isinstance(each, tuple) else each for name, each in found.items()
         },
         "held": bool(report.held),
+        "notes": report.notes[:_SHOWN],
+        "more_notes": max(len(report.notes) - _SHOWN, 0),
         "skipped": [(each.name, each.reason) for each in report.skipped[:_SHOWN]],
         "failures": [(each.name, visit.message_of(each.error)) for each in failures[:_SHOWN]],
         "more": max(len(failures) - _SHOWN, 0),

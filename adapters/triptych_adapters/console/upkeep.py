@@ -13,7 +13,13 @@ from triptych_adapters.console.reviews import waiting_in
 from triptych_adapters.console.site import Made, render, see_other
 from triptych_adapters.console.tasks import Report, outcome, planned, said, said_of, task_of
 from triptych_adapters.console.visit import Visit, may
-from triptych_adapters.console.work_lists import Listed, expiring, quarantined, remove_listed
+from triptych_adapters.console.work_lists import (
+    Listed,
+    expiring,
+    not_searched,
+    quarantined,
+    remove_listed,
+)
 from triptych_adapters.wire.build_layers import check_may_build, stale_layers
 
 _NAMED: Final = 5
@@ -50,6 +56,7 @@ def work(
         # It reads everything.
         "report": service.doctor() if visit.can_write and visit.one("doctor") == "1" else None,
         "quarantined": quarantined(visit, stats),
+        "not_searched": not_searched(service, stats),
         "expiring": expiring(service),
         "removed": visit.number("removed", -1),
         "retry": visit.one("plan") != "" and visit.one("retry") == "1",

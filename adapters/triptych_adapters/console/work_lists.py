@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import attrs
 
+from triptych.contracts.pages import unread_of
 from triptych.derivation.living_documents import remove_expired
 from triptych.errors import NotAvailableError
 from triptych.records import DatasetStats, DocumentInfo, FilterTree
@@ -49,6 +50,17 @@ def quarantined(visit: Visit, stats: Sequence[DatasetStats]) -> Listed:
     sees_all = may(visit.server.check_sees_all, visit.service, "messages of providers are")
     rows = found[:_LISTED] if sees_all else [public(each) for each in found[:_LISTED]]
     return Listed(rows, len(found) - len(rows))
+
+
+def not_searched(service: Service, stats: Sequence[DatasetStats]) -> Listed:
+    """The documents whose files have more than their text, those without text first."""
+    found = [
+        (each.dataset_id, name, unread)
+        for each in stats
+        for name, unread in unread_of(service.list_documents, each.dataset_id)
+    ]
+    found.sort(key=lambda each: not each[2].no_text)
+    return Listed(found[:_LISTED], max(len(found) - _LISTED, 0))
 
 
 def expiring(service: Service) -> dict[str, Listed] | None:

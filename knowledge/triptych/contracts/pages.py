@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 
 from triptych.contracts import DocumentRepo, LayerRepo
 from triptych.records import DerivedLayer, DocumentInfo, FilterTree, Layer
+from triptych.records.unread import Unread
 
 _PAGE = 256
 
@@ -28,6 +30,19 @@ def documents_of(
     while page := listed(dataset_id, after=after, limit=_PAGE):
         yield from page
         after = page[-1].name
+
+
+MOST_READ = 100_000
+"""Documents of a dataset up to which `unread_of` reads them: about a second."""
+
+
+def unread_of(
+    listed: Callable[..., Sequence[DocumentInfo]], dataset_id: str
+) -> Iterator[tuple[str, Unread]]:
+    """The documents, of the first `MOST_READ`, whose files have more than their text."""
+    for info in islice(documents_of(listed, dataset_id), MOST_READ):
+        if unread := info.system.unread:
+            yield info.name, unread
 
 
 def pages_of(

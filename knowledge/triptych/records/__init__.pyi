@@ -105,6 +105,7 @@ from triptych.records.spaces import (
     VectorSpace as VectorSpace,
     cosine_similarity as cosine_similarity,
 )
+from triptych.records.unread import Omission as Omission, Unread as Unread
 from triptych.records.values import (
     MAX_NAME_BYTES as MAX_NAME_BYTES,
     NO_CHUNK as NO_CHUNK,

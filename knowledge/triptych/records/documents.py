@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 
 import attrs
 
@@ -42,6 +42,8 @@ class SystemData:
     the `triptych.sync.SyncRoot.key` of the root that owns the document; "" is none. From
     ``expires_at``, in UTC, on no search finds the document; None is never.
     """
+
+    __plain_properties__: ClassVar[tuple[str, ...]] = ("unread",)
 
     outline: str = attrs.field(default="", converter=system_text)
     sync_root: str = attrs.field(default="", converter=system_text)

@@ -11,6 +11,7 @@ from triptych.records.values import NO_CHUNK, StaleReason
 ObstacleKind = Literal[
     "expired",
     "not_indexed",
+    "no_text",
     "stale",
     "no_vectors",
     "filter",

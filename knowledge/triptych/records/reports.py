@@ -348,7 +348,8 @@ class DoctorReport:
         actions: what the repair did, in order.
         checked: the numbers of documents, chunks, layers and so on that were checked.
         skipped: what could not be checked, and why.
-        left_out: text that is in no chunk, so that chunk searches do not find it, and why.
+        left_out: text that no search finds, and why: what is in no chunk, and words of files that
+            their documents lack.
         advice: how searches may find more, if nothing is wrong.
     """
 

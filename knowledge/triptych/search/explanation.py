@@ -41,6 +41,7 @@ from triptych.records.filters import (
     conditions_of,
 )
 from triptych.records.metadata import text_of
+from triptych.records.unread import Unread
 from triptych.search.engine import SearchEngine
 from triptych.search.hydration import subject_of
 from triptych.search.listing import TextVerifier
@@ -104,7 +105,7 @@ class Explainer:
             matched=matched,
             lacking=lacking,
             stale=self._stale(request, info, sig),
-            warnings=(*request.warnings, *found.warnings),
+            warnings=(*request.warnings, *found.warnings, *_unread(info)),
         )
         if rank is not None:
             return explanation
@@ -242,6 +243,9 @@ class Explainer:
         if sig is None:
             message = "it is stored, but not indexed yet: `triptych rebuild` or the next sync does"
             yield Obstacle(kind="not_indexed", message=message)
+        if no_text := info.system.unread.no_text:
+            yield Obstacle(kind="no_text", message=f"its file gave no text: {no_text}")
+            return
         if so_far.stale not in (None, "vector"):
             message = f"what is searched of it is stale ({so_far.stale}): `triptych rebuild`"
             yield Obstacle(kind="stale", message=message)
@@ -285,6 +289,12 @@ class Explainer:
             must += [f"hold no word that begins with {each}" for each in asked.excluded_prefixes]
             message = f"a hit must {' and '.join(must)}: none of its passages does"
             yield Obstacle(kind="condition", message=message)
+
+
+def _unread(info: DocumentInfo) -> Iterator[str]:
+    """The words of the document's file that no search finds."""
+    if omissions := info.system.unread.omissions:
+        yield f"of the file of {info.name!r}, {Unread(omissions=omissions)}"
 
 
 def _is(each: Candidate | Hit, info: DocumentInfo) -> bool:
