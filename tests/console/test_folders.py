@@ -168,7 +168,7 @@ def test_words_that_a_file_has_and_its_text_lacks_are_named(
     assert "Words of files that are not searched" in work
     assert re.search(r"<bdi>n/&lt;i&gt;empty.csv</bdi></a> <span[^>]*>no text", work), work
     assert "Nothing waits" not in work
-    page = ask("GET", "/console/documents/docs/n/%3Ci%3Eempty.csv").text
+    page = ask("GET", "/console/documents/docs/n%2F%3Ci%3Eempty.csv").text
     assert "no text (the parser found nothing to read in it)" in page
 
 
