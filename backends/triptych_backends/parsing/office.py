@@ -48,7 +48,6 @@ class _OfficeParser:
             data,
             self.limits,
             signature=self.signature,
-            extra="office",
         )
 
 

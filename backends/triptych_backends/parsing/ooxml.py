@@ -300,7 +300,8 @@ def drawn_texts(
 
 def _chart(root: Element) -> Iterator[str]:
     """A chart's titles and series, and its values as a table, or only the categories of many."""
-    titles = [one_line(plain_text(each)) for each in root.iter() if tag(each) == "title"]
+    texts = [each for each in root.iter() if tag(each) in ("title", "dLbl")]
+    titles = [one_line(plain_text(each)) for each in texts]
     titles += [
         value for each in root.iter() if tag(each) == "title" for value in _values(each, "tx")
     ]
