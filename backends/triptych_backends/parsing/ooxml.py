@@ -32,23 +32,8 @@ RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships
 
 PAGE_NUMBER = "\x0e"
 """Stands in `plain_text` for the number of a page or slide; no text has it."""
-_NUMBERING = frozenset(
-    (
-        "page",
-        "of",
-        "seite",
-        "von",
-        "sur",
-        "página",
-        "pagina",
-        "pág",
-        "de",
-        "di",
-        "sida",
-        "av",
-        "slide",
-    )
-)
+NUMBERING = frozenset(words("page of slide Seite von página pagina pág de di sur sida av"))
+"""The words of a line that says no more than a page's number."""
 _NUMBERED = re.compile(r"\s*(PAGE|NUMPAGES|SECTIONPAGES)\b", re.IGNORECASE)
 SIGNS = {"tab": "\t", "ptab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
 SIGNS |= {"den": "/", "sup": "^", "d": "("}  # of fractions, powers, and terms in parentheses
@@ -251,7 +236,7 @@ def lines_of(element: Element | None) -> list[str]:
     return [
         one_line(line.replace(PAGE_NUMBER, ""))
         for line in found
-        if line.strip() and (PAGE_NUMBER not in line or not _NUMBERING.issuperset(words(line)))
+        if line.strip() and (PAGE_NUMBER not in line or not NUMBERING.issuperset(words(line)))
     ]
 
 

@@ -10,10 +10,11 @@ from xml.etree import ElementTree
 
 from triptych.parsing.contract import markdown_safe, one_line
 from triptych.parsing.tables import add_rows
-from triptych.parsing.witness import Witness
+from triptych.parsing.witness import Witness, words
 from triptych_backends.parsing.number_formats import shown_number, usual_format
 from triptych_backends.parsing.ooxml import (
     CHART,
+    NUMBERING,
     RELATION,
     Element,
     Package,
@@ -33,7 +34,7 @@ _ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
 _PRINTED = tuple(
     f"{page}{part}" for page in ("odd", "even", "first") for part in ("Header", "Footer")
 )
-_CODES = re.compile(r'&(?:"[^"]*"|K[0-9A-F]{6}|\d+|[A-Z])')
+_CODES = re.compile(r'&(?:"[^"]*"|K[0-9A-Fa-f]{6}|\d+|[A-Z])')
 
 
 def read_xlsx(reading: Reading) -> None:
@@ -98,7 +99,8 @@ class _Book:
         printed = self.printed.setdefault(sheet, [])
         for row in _streamed(data, "row", *_PRINTED) if data else ():
             if tag(row) != "row":
-                printed.append(_CODES.sub(" ", row.text or ""))
+                line = _CODES.sub(" ", row.text or "")
+                printed += [] if NUMBERING.issuperset(words(line)) else [line]
                 continue
             number = whole_number(row.get("r", ""), _MOST_ROWS + 1) or number + 1
             if number > _MOST_ROWS:

@@ -482,6 +482,7 @@ def test_comments_and_the_titles_of_charts_follow_the_rows() -> None:
         chart.add_data(charts.Reference(sheet, min_col=2, min_row=2))
         sheet.add_chart(chart, "D9")
         sheet.oddHeader.center.text = "Stock of Monday"
+        sheet.oddFooter.center.text = "Page &P of &N"
 
     parsed = workbook(fill)
     assert [each.label for each in parsed.locators[-2:]] == [
