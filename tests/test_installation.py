@@ -30,18 +30,18 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="words are quoted as a P
 
 @pytest.mark.process
 def test_the_command_is_of_this_interpreter_and_of_a_place_that_is_there() -> None:
-    *pip, source = shlex.split(install_command(extra="office"))
+    *pip, source = shlex.split(install_command(extra="pdf"))
     said = subprocess.run([*pip[: pip.index("install")], "--version"], capture_output=True)
     if "uv" not in pip:
         assert f"{sys.version_info.major}.{sys.version_info.minor}" in said.stdout.decode()
-    if source.startswith("triptych[office] @ "):  # this run is of an installed wheel
+    if source.startswith("triptych[pdf] @ "):  # this run is of an installed wheel
         origin = urlsplit(source.partition(" @ ")[2])
         assert origin.scheme != "file" or Path(url2pathname(origin.path)).is_file()
         return
     folder, _, extra = source.partition("[")
     project = tomllib.loads(Path(folder, "pyproject.toml").read_text())["project"]
-    assert "office" in project["optional-dependencies"]
-    assert extra == "office]"
+    assert "pdf" in project["optional-dependencies"]
+    assert extra == "pdf]"
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_every_extra_that_is_named_is_one() -> None:
                 re.findall(r"(?:lacking\([^()]*?|extra=)[\"']([\w-]+)[\"'](?=\s*,?\s*\))", text)
             )
             assert not re.search(r"install '?\"?triptych\[", text), file
-    assert {"code", "http", "local", "mcp", "office", "server"} <= named
+    assert {"code", "http", "local", "mcp", "pdf", "server"} <= named
     assert named <= set(EXTRAS)
 
 

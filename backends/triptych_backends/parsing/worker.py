@@ -121,7 +121,7 @@ _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THR
 
 
 def run_isolated(
-    job: str, name: str, data: bytes, limits: ParseLimits, *, signature: str, extra: str
+    job: str, name: str, data: bytes, limits: ParseLimits, *, signature: str, extra: str = ""
 ) -> ParsedFile:
     """The file that ``job`` makes of ``data``; see `ask_worker`.
 

@@ -208,8 +208,8 @@ def test_the_rows_of_a_workbook_are_its_places() -> None:
 
 
 def test_an_office_file_is_known_by_what_it_holds() -> None:
-    assert read("download", make_docx()).parser_sig == "docx/2"
-    assert read("download", make_xlsx({"A": [[1]]})).parser_sig == "xlsx/1"
+    assert read("download", make_docx()).parser_sig == "docx/3"
+    assert read("download", make_xlsx({"A": [[1]]})).parser_sig == "xlsx/2"
 
 
 LAUGHS = "".join(f'<!ENTITY a{at} "{f"&a{at - 1};" * 10 if at else "lol"}">' for at in range(10))
