@@ -8,7 +8,7 @@ from markdown_it import MarkdownIt
 
 from support.examples import examples
 from triptych.chunking import line_starts
-from triptych.chunking.blocks import HEADINGS, scan
+from triptych.chunking.blocks import HEADINGS, heading_text, scan
 
 pytestmark = pytest.mark.property
 
@@ -38,3 +38,18 @@ def test_headings_are_those_of_a_commonmark_parser(content: str) -> None:
         if token.type == "heading_open" and token.level == 0 and token.map is not None
     ]
     assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("heading", "title"),
+    [
+        *((f"## Ende {marks}", "Ende") for marks in ("## {#ende}", "##{.class}", "{#ende} ##")),
+        *((f"# Ende {marks}", "Ende") for marks in ("{: #ende}", "# {: #ende .x }", "{-}", "#")),
+        *((f"# Ende {marks}", "Ende") for marks in ("{data-x=1}", "{/* #ende */}", "{ .x } #")),
+        *(("Ende {#ende}\n===", "Ende"), ("Ende #\n---", "Ende #"), ("# {#only}", "")),
+        *((f"# {title}", title) for title in ("C#", "Ende #x", "f {x}", "Set {1, 2}", "{a-b}")),
+        ("# ##", ""),
+    ],
+)
+def test_a_title_has_neither_closing_hashes_nor_attributes(heading: str, title: str) -> None:
+    assert heading_text(heading, 0, len(heading)) == title

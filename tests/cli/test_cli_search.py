@@ -508,3 +508,24 @@ def test_a_name_prefix_is_the_same_with_its_slash_and_one_of_nothing_is_said(she
         assert found(shell, "lighthouse", "--where", where) == ["default/deep/a.md"], where
     for arguments in (("lighthouse", "in:tree/"), ("lighthouse", "--where", "doc_prefix=tree/")):
         assert "no document's name begins with 'tree/'" in shell("search", *arguments).err
+
+
+def test_where_finds_what_front_matter_says_by_its_types(shell: Shell) -> None:
+    text = "---\ntags: [novel, pot]\nyear: 2021\nstub: true\ndate: 2024-05-01\nversion: 1.10\n---\n"
+    Path("notes").mkdir()
+    Path("notes/a.md").write_text(f"{text}A quokka.\n", encoding="utf-8")
+    Path("notes/b.md").write_text("---\ntags: novels\nyear: 1999\n---\nA quokka.\n")
+    shell("put", "notes", "--quiet", "-d", "n")
+    quokka = ("search", "quokka", "-d", "n", "--files")
+    for where in (
+        *("tags=novel", "year=2021", "stub=true", "date=2024-05-01", "version=1.10"),
+        *('{"tags": {"$contains": "pot"}}', '{"year": {"$gt": 2020}}', '{"stub": true}'),
+        '{"date": {"$lt": {"$date": "2025-01-01"}}}',
+    ):
+        assert shell(*quokka, "--where", where).out == b"a.md\n", where
+        assert shell("list", "-d", "n", "--where", where, "--count").out.strip() == b"1", where
+    for word in ("tags:novel", "year:2021", "stub:true", "date:2024-05-01", "-wombat tags:pot"):
+        assert shell("search", f"quokka {word}", "-d", "n", "--files").out == b"a.md\n", word
+    assert shell(*quokka, "-w", "tags=novel", "-w", "tags=novels").out == b"a.md\nb.md\n"
+    assert shell(*quokka, "-w", "tags=nov").out == b""
+    assert "a comparison is written as JSON" in shell(*quokka, "-w", "year>=2020").err

@@ -162,6 +162,18 @@ def test_numbers_of_metadata_are_filtered_by(kb: Service, ask: Client) -> None:
     assert "/documents/docs/b" not in ask("GET", "/console/datasets/docs?f.year=%232024").text
 
 
+def test_an_item_of_a_list_is_filtered_by(kb: Service, ask: Client) -> None:
+    kb.put_document("docs", "a", "A kettle.", {"tags": ["sea", "pot"]})
+    kb.put_document("docs", "b", "A kettle.", {"tags": "sea"})
+    kb.put_document("docs", "c", "A kettle.", {"tags": ["seal"]})
+    text = ask("GET", "/?q=kettle&d=docs").text
+    link = re.search(r'href="([^"]*)">sea <small>2</small>', text)
+    assert link is not None
+    assert "2 hits" in ask("GET", unescape(link[1])).text
+    listed = ask("GET", "/console/datasets/docs?f.tags=sea").text
+    assert [each for each in "abc" if f"/documents/docs/{each}" in listed] == ["a", "b"]
+
+
 def test_a_put_replaces_nothing_unless_that_is_meant(kb: Service, ask: Client) -> None:
     kb.put_document("docs", "a", "A kettle.")
     answer = post(ask, "/console/put", dataset="docs", name="a", content="Gone.")

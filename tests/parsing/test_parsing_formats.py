@@ -185,7 +185,7 @@ Sub
     )
     assert parsed.content == (
         "# Title\n\nIntro with `os.path.join`, a word and link.\n\n## Section\n\nText here:\n\n"
-        "```\ncode 1\n\ncode 2\n```\n\nWatch out\n\nmore `text`\n\n```python\ndef f(): pass\n"
+        "```\ncode 1\n\ncode 2\n```\n\nNote: Watch out\n\nmore `text`\n\n```python\ndef f(): pass\n"
         "```\n\n### Sub\n\n* a\n* b\n"
     )
     found = places(parsed)
@@ -287,6 +287,49 @@ def test_the_cells_of_a_notebook_become_markdown() -> None:
     parsed = read("a.ipynb", json.dumps(book))
     assert parsed.content == "# Hi\nthere\n\n````julia\nx = '```'\n````\n\nraw\n"
     assert places(parsed) == {"cell 1": "# Hi", "cell 2": "````julia", "cell 4": "raw"}
+
+
+def test_outputs_of_a_notebook_are_not_searched_and_counted() -> None:
+    frame = "<style>p { x }</style><table><td>Kettle 3</td></table>"
+    outputs = [
+        {"output_type": "stream", "name": "stdout", "text": ["two ", "words\n"]},
+        {"output_type": "display_data", "data": {"text/plain": "x y", "text/html": [frame]}},
+        {"data": {"text/plain": "<Figure>", "image/png": "iVBO"}},
+        {"data": {"text/plain": ["<Box>"]}},
+        {"data": {"application/vnd.plotly.v1+json": {"y": "hidden"}}},
+        {"output_type": "error", "ename": "E", "traceback": ["\x1b[0;31mOops\x1b[0m", "at line"]},
+        *({"output_type": "error", "traceback": None}, {"data": None}, None, 3),
+    ]
+    cells = [
+        {"cell_type": "code", "source": "print(1)", "outputs": outputs},
+        {"cell_type": "markdown", "source": "Text", "attachments": {"a": {"image/png": "iVBO"}}},
+        {"cell_type": "code", "source": "", "outputs": None},
+    ]
+    parsed = read("a.ipynb", json.dumps({"cells": cells}))
+    assert parsed.content == "```python\nprint(1)\n```\n\nText\n"
+    (found,) = parsed.omissions
+    assert (found.place, found.words) == ("outputs", 8)
+    assert found.example == "two words kettle 3 box oops at line"
+    assert str(found) == "outputs: 8 words are not searched (notebooks are read without them)"
+    assert not read("a.ipynb", json.dumps({"cells": cells[1:]})).omissions
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
+def test_numbers_that_python_writes_are_read(number: str) -> None:
+    output = f'[{{"data": {{"y": [{number}]}}}}]'
+    text = f'{{"cells": [{{"cell_type": "code", "source": "a", "outputs": {output}}}]}}'
+    assert read("a.ipynb", text).content == "```python\na\n```\n"
+    assert read("a.json", text).content == text
+    for wrong in (f"{number}x", f"-{number}" if number[0] == "-" else f"+{number}", "-NaN"):
+        with pytest.raises(ParseError, match="is not JSON"):
+            read("a.json", f"[{wrong}]")
+
+
+def test_headings_of_old_notebooks_keep_their_level() -> None:
+    cells = [{"cell_type": "heading", "level": 2, "source": ["Tides"]}]
+    cells += [{"cell_type": "heading", "level": None, "source": ["Plain"]}]
+    book = {"worksheets": [{"cells": cells}]}
+    assert read("a.ipynb", json.dumps(book)).content == "## Tides\n\nPlain\n"
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", '{"cells": 3}', "1", '{"worksheets": [1]}'])
@@ -395,8 +438,8 @@ def test_whatever_a_parser_raises_is_reported_as_an_error_of_the_file() -> None:
 def test_a_signature_tells_what_reads_a_name() -> None:
     parsers = FileParsers(base_parsers(), fallback=TextParser())
     assert parsers.signature("a.CSV") == "csv/1"
-    assert parsers.signature("a.txt") == "text/4"
-    assert {"html/2", "text/4"} <= set(parsers.signature("noending").split(";"))
+    assert parsers.signature("a.txt") == "text/5"
+    assert {"html/2", "text/5"} <= set(parsers.signature("noending").split(";"))
 
 
 def test_an_ending_is_in_lower_case_with_its_dot() -> None:

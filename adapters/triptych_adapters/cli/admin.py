@@ -110,7 +110,7 @@ def add(
             name,
             dataset_ids=datasets or None,
             can_write=write,
-            where=conditions(where, "--where") if where else None,
+            where=conditions(where, "--where", exact=True) if where else None,
             requests_per_minute=rate,
             expires_at=None if until is None or isinstance(until, str) else until,
             agent=agent,

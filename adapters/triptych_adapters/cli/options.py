@@ -27,9 +27,15 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 _TTL = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([smhdw])\s*")
 
 
-def conditions(values: Sequence[str], option: str) -> dict[str, Any]:
-    """The ``where`` of ``KEY=VALUE`` options and JSON objects, all of which must hold. A key that
-    comes several times may have any of its values."""
+def conditions(values: Sequence[str], option: str, *, exact: bool = False) -> dict[str, Any]:
+    """The ``where`` of ``KEY=VALUE`` options and JSON objects, all of which must hold.
+
+    A key that comes several times may have any of its values. A value stands for the number, the
+    boolean or the date that is written so, and for a list that holds it; if ``exact``, for text.
+    """
+    from triptych.records.filters import parse_filter
+    from triptych.search.syntax import merge_where
+
     plain, objects = _parted(values, option)
     several = pairs(plain, option)
     for key in several:
@@ -43,6 +49,11 @@ def conditions(values: Sequence[str], option: str) -> dict[str, Any]:
     where: dict[str, Any] = {
         key: found[0] if len(found) == 1 else found for key, found in several.items()
     }
+    if where and not exact:
+        parse_filter(where)  # refuses values that look like comparisons
+        own = {key: value for key, value in where.items() if key.startswith("$")}
+        fields = {key: tuple(found) for key, found in several.items() if key not in own}
+        where = dict(merge_where(own, fields)) if fields else own
     if where:
         objects.insert(0, where)
     return objects[0] if len(objects) == 1 else {"$and": objects} if objects else {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import secrets
 from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
@@ -21,6 +20,7 @@ from triptych.errors import (
     TriptychError,
     ValidationError,
 )
+from triptych.search.syntax import is_or_holds
 from triptych.service import Service
 from triptych_adapters.http.responses import ProblemError, problem_of
 from triptych_adapters.http.routes import query_of
@@ -295,7 +295,6 @@ def may(check: Callable[..., object], *arguments: Any) -> bool:
 
 
 _RESERVED: Final = frozenset({"doc_name", "doc_prefix", "heading"})
-_LOOKS_COMPARED: Final = re.compile(r"[<>=!]")
 
 
 def is_filtered_by(key: str) -> bool:
@@ -309,17 +308,10 @@ def field_of(value: Any) -> str:
     return str(value) if plain else f"#{json.dumps(value, ensure_ascii=False)}"
 
 
-def exactly(values: Sequence[Any]) -> Any:
-    """The condition that a value is one of these, whatever they look like."""
-    (first, *more) = values
-    if more:
-        return {"$in": list(values)}
-    looks = isinstance(first, str) and _LOOKS_COMPARED.match(first)
-    return {"$eq": first} if looks else first
-
-
 def where_of(visit: Visit) -> dict[str, Any]:
     """The filter of a page: fields ``f.KEY=VALUE``, those of one key mean any of its values.
+
+    A list that holds the value passes too.
 
     Raises:
         ValidationError: a key or a value cannot be filtered by.
@@ -336,4 +328,5 @@ def where_of(visit: Visit) -> dict[str, Any]:
         except (ValueError, RecursionError):
             raise ValidationError(f"{text!r:.60} is no value of a filter") from None
         found.setdefault(key, []).append(value)
-    return {key: exactly(values) for key, values in found.items()}
+    asked = [is_or_holds(key, values) for key, values in found.items()]
+    return asked[0] if len(asked) == 1 else {"$and": asked} if asked else {}

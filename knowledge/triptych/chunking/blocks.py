@@ -170,8 +170,15 @@ def scan(text: str) -> Iterator[Block]:
 _HEAD = 16_384
 
 _CLOSING_HASHES = re.compile(r"(?:^|[ \t])#+$")
-_ATTRIBUTES = re.compile(r"(?<!\s)\s*+\{\s*+[#.:][^{}\n]*+\}$")
+# Of MkDocs, Pandoc and kramdown: `{#id .class}`, `{: #id }`, `{-}`, `{key=value}`, and of MDX.
+_ATTRIBUTES = re.compile(
+    r"(?<!\s)\s*+\{(?:\s*+(?:[#.:]|[\w-]++=)[^{}\n]*+|\s*+-\s*+|/\*[ ]*#[^{}\n]*+)\}$"
+)
 _LINK = re.compile(r"!?\[([^\[\]]*)\](?:\([^()\n]*\)|\[[^\[\]\n]*\])")
+
+
+def _without_attributes(title: str) -> str:
+    return _ATTRIBUTES.sub("", title) if title.endswith("}") else title
 
 
 def heading_text(text: str, start: int, end: int) -> str:
@@ -184,12 +191,10 @@ def heading_text(text: str, start: int, end: int) -> str:
     block = text[start:end].strip()
     if block[0] == "#":
         title = block.lstrip("#")[: 4 * HEADING_LIMIT].strip()
-        if title.endswith("#"):
-            title = _CLOSING_HASHES.sub("", title).rstrip()
+        title = _without_attributes(_CLOSING_HASHES.sub("", title).rstrip())
+        title = _CLOSING_HASHES.sub("", title)
     else:
-        title = block[: block.rfind("\n")]
-    if title.endswith("}"):
-        title = _ATTRIBUTES.sub("", title)
+        title = _without_attributes(block[: block.rfind("\n")].rstrip())
     if "[" in title:
         title = _LINK.sub(r"\1", title)
     return " ".join(title.split())[:HEADING_LIMIT].rstrip()

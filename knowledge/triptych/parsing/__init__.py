@@ -8,8 +8,9 @@ from __future__ import annotations
 from triptych.chunking.outline import Locator, Part
 from triptych.parsing.contract import ContentBuilder, Decode, FileParser, ParsedFile, ParseLimits
 from triptych.parsing.decoder import DecodedText, decode_text
+from triptych.parsing.frontmatter import front_matter
 from triptych.parsing.html_text import HtmlParser
-from triptych.parsing.plain_text import MarkdownParser, TextParser, front_matter
+from triptych.parsing.plain_text import MarkdownParser, TextParser
 from triptych.parsing.registry import FileParsers
 from triptych.parsing.rst import RestructuredTextParser
 from triptych.parsing.structured import JsonParser, NotebookParser, YamlParser

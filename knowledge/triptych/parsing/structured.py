@@ -20,6 +20,7 @@ from triptych.parsing.contract import (
     timed,
 )
 from triptych.parsing.decoder import DecodedText
+from triptych.parsing.witness import omission, without_tags, words
 
 LEAST = 240
 """Shorter members (code points, with their key) stay with their neighbours."""
@@ -31,7 +32,7 @@ _TOKEN = re.compile(
     r"""(?P<string>"(?:[^"\\\x00-\x1f]|\\["\\/bfnrt]|\\u[0-9A-Fa-f]{4})*+")
     |(?P<mark>[{}\[\]:,])
     |(?P<value>-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?(?![\w.])
-      |(?:true|false|null)(?!\w))""",
+      |(?:true|false|null|NaN|-?Infinity)(?!\w))""",  # as Python's json writes them
     re.VERBOSE,
 )
 _BETWEEN = re.compile(r"(?:[ \t\r\n\ufeff]++|//[^\r\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/)*+")
@@ -39,10 +40,10 @@ _BETWEEN = re.compile(r"(?:[ \t\r\n\ufeff]++|//[^\r\n]*+|/\*(?:[^*]++|\*(?!/))*+
 
 @attrs.frozen(kw_only=True)
 class JsonParser(TextFileParser):
-    """JSON, including files with comments and trailing commas."""
+    """JSON, including files with comments, trailing commas, NaN and Infinity."""
 
     limits: ParseLimits = attrs.field(factory=ParseLimits)
-    signature: str = attrs.field(default="json/1", init=False)
+    signature: str = attrs.field(default="json/2", init=False)
     endings: frozenset[str] = attrs.field(
         default=frozenset((".geojson", ".json", ".jsonc")), init=False
     )
@@ -185,15 +186,21 @@ class YamlParser(TextFileParser):
         return kept_as_lines(decoded, self.signature, parts[:_MAX_PARTS])
 
 
+_LEVELS = ("1", "2", "3", "4", "5", "6")  # of format 3's headings; numbers are read as text
+_FORMS = ("text/html", "html", "text/markdown", "text/latex", "text/plain", "text")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _FENCES = re.compile(r"`{3,}")
 
 
 @attrs.frozen(kw_only=True)
 class NotebookParser(TextFileParser):
-    """Notebooks (nbformat 4, and 3's worksheets): Markdown, raw and code cells, without output."""
+    """Notebooks (nbformat 4, and 3's worksheets): Markdown, raw and code cells.
+
+    Outputs are left out, and their words are counted.
+    """
 
     limits: ParseLimits = attrs.field(factory=ParseLimits)
-    signature: str = attrs.field(default="notebook/1", init=False)
+    signature: str = attrs.field(default="notebook/2", init=False)
     endings: frozenset[str] = attrs.field(default=frozenset((".ipynb",)), init=False)
 
     def _read(self, name: str, decoded: DecodedText) -> ParsedFile:
@@ -207,7 +214,9 @@ class NotebookParser(TextFileParser):
             raise ParseError(f"{name!r} is not proper JSON: {error}") from error
         builder = ContentBuilder(name, self.limits.max_characters)
         language = _language(book)
+        outputs: list[str] = []
         for number, cell in enumerate(_cells(book, name), start=1):
+            outputs += _outputs(cell)
             source = _source_text(cell.get("source", cell.get("input", "")))
             if not source.strip():
                 continue
@@ -215,8 +224,13 @@ class NotebookParser(TextFileParser):
                 ticks = max((len(run) for run in _FENCES.findall(source)), default=2) + 1
                 fence = "`" * ticks
                 source = f"{fence}{language}\n{source.strip(chr(10))}\n{fence}"
+            elif cell.get("cell_type") == "heading" and cell.get("level") in _LEVELS:
+                source = f"{'#' * int(cell['level'])} {source.strip()}"
             builder.add(source, "cell", number)
-        return builder.parsed(self.signature, notes=decoded.notes)
+        left_out = omission("outputs", words("\n".join(outputs)), "notebooks are read without them")
+        return builder.parsed(
+            self.signature, notes=decoded.notes, omissions=[left_out] if left_out else []
+        )
 
 
 def _cells(book: Any, name: str) -> list[dict[str, Any]]:
@@ -229,6 +243,25 @@ def _cells(book: Any, name: str) -> list[dict[str, Any]]:
             f"{name!r} is not a notebook: it has no list of cells. Save it again with Jupyter"
         )
     return [cell for cells in lists if cells for cell in cells if isinstance(cell, dict)]
+
+
+def _outputs(cell: dict[str, Any]) -> list[str]:
+    """What a reader sees below a code cell, of each output in its first form that is text."""
+    found = []
+    outputs = cell.get("outputs")
+    for output in outputs if isinstance(outputs, list) else ():
+        if not isinstance(output, dict):
+            continue
+        data = output.get("data")
+        forms = data if isinstance(data, dict) else output
+        if any(str(kind).startswith("image/") for kind in forms):
+            continue  # its text is not shown
+        kind = next((each for each in _FORMS if _source_text(forms.get(each)).strip()), "")
+        text = _source_text(forms.get(kind))
+        found.append(without_tags(text) if "html" in kind else text)
+        lines = output.get("traceback")
+        found += [_source_text(line) for line in lines] if isinstance(lines, list) else []
+    return [_COLOUR.sub("", text) for text in found]
 
 
 def _source_text(source: Any) -> str:

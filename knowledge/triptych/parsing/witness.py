@@ -17,6 +17,7 @@ from triptych.text.words import normalize
 # Scripts without spaces are compared character by character: where lines end is no difference.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
+_TAGS = re.compile(r"<(?:style|script)\b[^<>]*>[^<]*|<[^<>]*>", re.IGNORECASE)
 _EXAMPLE = 80
 """Code points of the words of an omission."""
 
@@ -24,6 +25,11 @@ _EXAMPLE = 80
 def words(text: str) -> list[str]:
     """Return the runs of letters and digits in ``text``, in NFKC and without case."""
     return _WORD.findall(normalize(text).casefold())
+
+
+def without_tags(text: str) -> str:
+    """Return the HTML ``text`` without tags, style sheets and scripts, as a plain reading."""
+    return _TAGS.sub(" ", text)
 
 
 def lost(shown: str, kept: str) -> Counter[str]:

@@ -221,21 +221,22 @@ def merge_where(
     written as one, and for a list that holds it.
     """
     asked = [
-        {_OWN[key]: {"$in": list(values)}} if key in _OWN else _is_or_holds(key, values)
+        {_OWN[key]: {"$in": list(values)}}
+        if key in _OWN
+        else is_or_holds(key, [reading for value in values for reading in _readings(value)])
         for key, values in fields.items()
     ]
     both = [where, *asked] if where else asked
     return both[0] if len(both) == 1 else {"$and": both}
 
 
-def _is_or_holds(key: str, values: tuple[str, ...]) -> Mapping[str, Any]:
-    """The metadata under ``key`` is one of ``values``, or a list with one of them."""
-    readings = [reading for value in values for reading in _readings(value)]
-    holds = {"$or": [{key: {"$contains": reading}} for reading in readings]}
+def is_or_holds(key: str, values: list[Any]) -> dict[str, Any]:
+    """Return the ``where`` for metadata that is one of ``values``, or a list with one of them."""
+    holds = {"$or": [{key: {"$contains": value}} for value in values]}
     # In a text, $contains finds a part of it, which is not asked for. Texts, and no other kind of
     # value, are ordered after "".
     a_list = {"$and": [holds, {"$not": {key: {"$gte": ""}}}]}
-    return {"$or": [{key: {"$in": readings}}, a_list]}
+    return {"$or": [{key: {"$in": values}}, a_list]}
 
 
 def _readings(text: str) -> list[str | int | float | bool | date]:
