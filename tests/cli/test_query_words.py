@@ -28,6 +28,8 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
         ("a -- -draft", "a -- -draft"),
         ("a -h", "a -h"),
         ("a -draft -b 200", "a -b 200 -- -draft"),
+        ("a -node.j* -kebab-ca* -3.11* -C++ -k 3", "a -k 3 -- -node.j* -kebab-ca* -3.11* -C++"),
+        ("a -wyear>2020 -3 -k2.5", "a -wyear>2020 -3 -- -k2.5"),
     ],
 )
 def test_what_can_only_be_an_exclusion_is_a_word(given: str, read: str) -> None:

@@ -40,6 +40,17 @@ def parsed(text: str) -> ParsedQuery:
         ("http://x 12:30 std::vec C:\\a", "http://x 12:30 std::vec C:\\a", {}, {}),
         ("error: no", "error: no", {}, {}),
         ("well-known C++", "well-known C++", {}, {}),
+        # Dots, hyphens and other signs in prefixes and exclusions
+        ("3.11* C+* a/b*", "3.11 C+ a/b", {"prefixes": ("3.11", "C+", "a/b")}, {}),
+        (
+            "x -node.j* -kebab-ca* -3.11* -.NET -draft, -dra*.",
+            "x",
+            {
+                "excluded_prefixes": ("node.j", "kebab-ca", "3.11", "dra"),
+                "excluded": (".NET", "draft"),
+            },
+            {},
+        ),
     ],
 )
 def test_a_text_is_read(
@@ -111,11 +122,85 @@ def test_any_text_is_read_or_refused_by_name(text: str) -> None:
         ("知识库", "我的知识库很大", True),
         ("café", "CAFE\u0301", True),
         ("straße", "STRASSE", True),
+        # Emphasis, which is not part of a name
+        *(
+            ("a failed request", f"a {mark}failed{mark} request", True)
+            for mark in ("_", "__", "*", "**", "***", "~~", "`")
+        ),
+        ("a failed request", "a **_failed_** _**request**_", True),
+        ("a failed request", "a _failed request_, b", True),
+        ("failed request", "a __failed__ _request_.", True),
+        ("failed request", "[failed request](x)", True),
+        ("run -b", "to **run** `-b` now", True),
+        ("my_handler", "the `my_handler`, the _my_handler_", True),
+        ("my_handler", "not_my_handler my_handler_two my_handler2", False),
+        ("handler", "my_handler handler_two self._handler", False),
+        ("__init__", "def __init__(self)", True),
+        ("__init__", "def init(self)", False),
+        # What a reader sees
+        ("my_handler_name", r"call my\_handler\_name", True),
+        ("the café of Müller", "the caf&eacute; of M&uuml;ller", True),
+        ("Überraschung", r'"\u00dcberraschung"', True),
+        ("profit and loss", "profit&nbsp;and loss", True),
+        ("line next", r'"line\nnext"', True),
+        ("C:\\new", r"C:\new", True),
+        ("29125 cars", "29,125 cars", True),
+        ("29,125 cars", "29125 cars", True),
+        ("200", "100,200,300", True),
+        # A star makes a prefix of a word
+        ("failed requ*", "failed **requests**", True),
+        ("fail* request", "a failed request", True),
+        ("failed requ*", "failed at requests", False),
+        ("A* search", "and search", False),
+        ("A* search", "the A* search", True),
     ],
 )
 def test_a_phrase_is_words_as_they_are_spelt(phrase: str, text: str, holds: bool) -> None:
     assert TextConditions(phrases=(phrase,)).admits(text) is holds
     assert TextConditions(excluded=(phrase,)).admits(text) is not holds
+
+
+@pytest.mark.parametrize(
+    ("prefix", "text", "words"),
+    [
+        ("3.11", "Python 3.11.2, 3.11 and 3.110; 13.11", ["3.11.2", "3.11", "3.110"]),
+        ("3.1", "1.3.1.2", []),
+        ("node.j", "Node.js", ["node.js"]),
+        ("kebab-ca", "in `kebab-case-name`", ["kebab-case"]),
+        ("c+", "C++", ["c+"]),
+        ("don'", "I don't", ["don't"]),
+        ("guide/sta", "see guide/start.md", ["guide/start"]),
+        ("requ", "__request__ _requests_ _re_requ", ["request", "requests"]),
+        ("my_ha", r"my\_handler\_name", ["my_handler_name"]),
+        ("2912", "29,125", ["29125"]),
+        ("ne", r"line\nnext", ["next"]),
+    ],
+)
+def test_a_prefix_is_the_begin_of_a_word_as_it_is_seen(
+    prefix: str, text: str, words: list[str]
+) -> None:
+    asked = TextConditions(prefixes=(prefix,))
+    assert list(asked.words_of(text)) == words
+    assert asked.admits(text) is bool(words)
+    assert TextConditions(excluded_prefixes=(prefix,)).admits(text) is not bool(words)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("tea f*", "the star at 'f*' makes no prefix"),
+        ("tea (retr*)", "the star at '(retr*)' makes no prefix"),
+        ("tea -f*", "the star at '-f*' makes no prefix"),
+        ("tea -3.11", "'-3.11' was searched as a number"),
+        ("tea -2.5.1", "'-2.5.1' was searched as a number"),
+        ("tea -5", ""),
+        ("tea **bold** *args a*b * **", ""),
+        ('tea te* 3.1* -te.a* -"3.11"', ""),
+    ],
+)
+def test_a_sign_that_does_nothing_is_named_in_a_warning(text: str, said: str) -> None:
+    warnings = parsed(text).warnings
+    assert [said in each for each in warnings] == [True] * bool(said)
 
 
 @pytest.mark.parametrize("word", ["'x' -y", 1, None])

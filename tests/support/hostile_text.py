@@ -42,6 +42,7 @@ from triptych.search.rewriting import fragments
 from triptych.search.syntax import TextConditions, parse_query
 from triptych.testing.fakes import fenced_text
 from triptych.text.analyzer import get_analyzer
+from triptych.text.escapes import views
 from triptych.text.injection import suspicious
 from triptych.text.sentences import shingles, split_sentences
 from triptych.text.tokenizers import detect_tokenizer, extract_keywords
@@ -141,8 +142,11 @@ def _parsed(text: str) -> object:
 
 
 _CONDITIONS = (
-    *(TextConditions(phrases=(each,)) for each in ("a a", "a - a", "a -- *", "model ignore")),
-    *(TextConditions(prefixes=(each,)) for each in ("aa", "model", "中。")),
+    *(
+        TextConditions(phrases=(each,))
+        for each in ("a a", "a - a", "a -- *", "aa* a", "model ignore")
+    ),
+    *(TextConditions(prefixes=(each,)) for each in ("aa", "1.1", "model", "中。")),
 )
 _ANALYZER = get_analyzer("english")
 _SENTENCES = SentenceWindowChunker()
@@ -198,6 +202,7 @@ CALLS: Mapping[str, Callable[[str], object]] = {
         decode_text(text.encode(), "a.html"),
     ],
     "search.syntax": _parsed,
+    "text.views": views,
     "search.conditions": lambda text: [each.admits(text) for each in _CONDITIONS],
     "testing.fenced_text": lambda text: fenced_text([Message(role="user", content=text)]),
     "cli.visible": visible,

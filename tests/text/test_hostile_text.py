@@ -36,10 +36,8 @@ NOT_FED = {
     "triptych.layers.inline._COMMENT": "fed by layers.visible_text, which cuts the text first",
     "triptych.parsing.html_tokens: f'</{re.escape(name)}(?=[\\\\s/>])'": "fed by parsing.html",
     "triptych.search.rewriting: pattern": "fed by the call search.fragments",
-    "triptych.search.syntax: before + middle + after": "fed by the call search.conditions",
-    "triptych.search.syntax: before + regex.escape(folded) + '\\\\w*+'": (
-        "fed by the call search.conditions"
-    ),
+    "triptych.search.syntax: ways": "fed by the call search.conditions",
+    "triptych.search.syntax: '|'.join(ways)": "fed by the call search.conditions",
     "triptych.text.patterns: self._pattern": "each is fed under its own name",
     "triptych.sync.patterns: source + b'\\\\Z'": (
         "one for each pattern of an ignore file: test_sync_patterns feeds them names and paths"

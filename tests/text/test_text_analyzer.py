@@ -16,7 +16,7 @@ ENGLISH = get_analyzer()
     ("text", "terms"),
     [
         ("getUserName", ["getusername", "get", "user", "name"]),
-        ("HTTPServer2", ["httpserver2", "http", "server"]),
+        ("HTTPServer2", ["httpserver2", "http", "server", "server2"]),
         ("URLs mRNAs", ["urls", "mrnas", "rnas"]),
         ("snake_case_name", ["snake_case_name", "snake", "case", "name"]),
         ("MAX_RETRIES", ["max_retries", "max", "retries"]),

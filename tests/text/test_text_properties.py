@@ -27,7 +27,8 @@ WORD = regex.compile(WORD_CHARACTER)
 WORDS = """
     word Word getUserName HTTPServer2 snake_case don't o’clock C++ c# v1.2.3 U.S.A p53 the
     中 中国人民 使用 計算機 かな カタカナ 한국 ไทย हिन्दी é İ ß ﬁ Ａ １ 𠮷 🎉
-    . .. ' ’ + ++ # - _ __ / @ … ´ ½
+    . .. ' ’ + ++ # - _ __ / @ … ´ ½ , 1,234 1'234 1_234 1.234.567 s3_x
+    \\ \\_ \\. \\nx \\u00dc \\xc3\\xbc &eacute; &pi; &#252; &shy; & ;
 """
 INVISIBLE = ["\u0301", "e\u0301", "\u200d", "\xad", "\x00", " ", "\n", "\u3000", "\ufeff", "\ud800"]
 FRAGMENTS = st.sampled_from([*WORDS.split(), *INVISIBLE])

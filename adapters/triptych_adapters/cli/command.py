@@ -260,7 +260,9 @@ class _QueryCommand(PlainCommand):
         return list(super().parse_args(ctx, excluded_words_last(args, valued)))
 
 
-_EXCLUDED = re.compile(r'-(?![A-Za-z]\d+$)(?:[^\W\d]\w+\*?|"[^"]+"|[^-\s].*\s.*)', re.DOTALL)
+_EXCLUDED = re.compile(
+    r"-(?![A-Za-z]\d+$)(?:[^\W\d][\w.'’/+#-]+\*?|\d[\w.-]+\*|\"[^\"]+\"|[^-\s].*\s.*)", re.DOTALL
+)
 
 
 def excluded_words_last(arguments: Sequence[str], valued: Container[str]) -> list[str]:

@@ -21,6 +21,7 @@ from triptych.records import (
 )
 from triptych.signatures import document_info, embedding_input_sig
 from triptych.text import Analyzer
+from triptych.text.escapes import decode
 from triptych.text.words import normalize, query_terms, tokens
 from triptych_backends.in_place.spec import TableSpec
 
@@ -44,7 +45,7 @@ def query_words(analyzer: Analyzer, text: str) -> Sequence[QueryWord]:
     """The words of ``text`` that it searches by, each once."""
     wanted = set(analyzer.analyze_query(text))
     found: dict[str, QueryWord] = {}
-    for run, token in tokens(normalize(text)):
+    for run, token in tokens(normalize(decode(text))):
         if run:
             for term in query_terms(run):
                 if term in wanted:

@@ -12,6 +12,7 @@ from collections import Counter
 from itertools import islice
 
 from triptych.records.unread import Omission
+from triptych.text.escapes import decode
 from triptych.text.words import normalize
 
 # Scripts without spaces are compared character by character: where lines end is no difference.
@@ -24,7 +25,7 @@ _EXAMPLE = 80
 
 def words(text: str) -> list[str]:
     """Return the runs of letters and digits in ``text``, in NFKC and without case."""
-    return _WORD.findall(normalize(text).casefold())
+    return _WORD.findall(normalize(decode(text)).casefold())
 
 
 def without_tags(text: str) -> str:

@@ -23,6 +23,7 @@ from triptych.records.values import whole
 from triptych.search.query import MAX_TOP_K, over_fetch
 from triptych.search.trace import note
 from triptych.text import CJKTokenizer
+from triptych.text.escapes import decode
 from triptych.text.words import normalize, tokens
 
 STEP_SCORES = frozenset({"filter", "fused", "mmr", "rerank"})
@@ -134,7 +135,7 @@ def in_order(hit: Hit) -> tuple[float, str, int, str]:
 
 def _folded(text: str) -> str:
     """``text`` as the tokenizer folds words, but whole."""
-    folded = normalize(text).casefold()
+    folded = normalize(decode(text)).casefold()
     return unicodedata.normalize("NFKC", folded.replace("i\u0307", "i"))
 
 

@@ -7,7 +7,7 @@ is words, as without the language. It is off unless ``Query.syntax`` asks for it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
 from math import isfinite
@@ -18,6 +18,7 @@ import attrs
 from triptych.errors import ValidationError
 from triptych.records import Query, check_text
 from triptych.search.query import check_length
+from triptych.text.escapes import decode, readings
 from triptych.text.patterns import late
 from triptych.text.words import normalize
 
@@ -36,13 +37,22 @@ FIELDS: Final[Mapping[str, str]] = {
 _OWN: Final = {"doc_name": "$name", "doc_prefix": "$prefix", "heading": "$heading"}
 _NUMBER: Final = late(r"-?[0-9]{1,30}+(?:\.[0-9]{1,30}+)?")
 _EXACT: Final = 1 << 53
-_STEM: Final = late(r"\w{2,}+")
 _SIGNS: Final = frozenset('"-*:')  # without any, a query is words
 _LONELY: Final = late(r'(?<!\w)"|(?<!\d)"(?!\w)')
-_LONELY_IS: Final = (
+_QUOTE_IS: Final = (
     "the quote at {!r:.60} has no partner, so that it makes no phrase: its words were searched as "
     "plain words"
 )
+_STAR: Final = late(r"[^\s*]*\w[^\s*\w]*\*[,;:!?.)\]]*")
+_STAR_IS: Final = (
+    "the star at {!r:.60} makes no prefix, which is two characters or more and then the star: it "
+    "was ignored"
+)
+_MINUS: Final = late(r"-\d\w*[^\s\w]\S*")
+_MINUS_IS: Final = (
+    "{!r:.60} was searched as a number: to leave it out, put it into quotes after the minus"
+)
+_AFTER_WORDS: Final = ".,;:!?()[]{}"
 _QUOTES: Final = str.maketrans("“”„«»", '"' * 5)
 
 # One item after another, each up to white space. Every part is possessive or ends where the next
@@ -51,15 +61,17 @@ _ITEM: Final = late(
     r"""(?x)
     (?P<minus>-)?+"(?P<phrase>[^"]++)"
     | (?P<field>[^\W\d][\w.\-]*+):(?:"(?P<quoted>[^"]++)"|(?P<value>[^\s"/:\\][^\s"]*+))(?!\S)
-    | -(?P<excluded>[^\W\d]\S*+)
-    | (?P<prefix>\w{2,}+)\*(?!\S)
+    | -(?P<excluded>[.@\#]?+[^\W\d]\S*+|\d[^\s"*]++\*[,;:!?.)\]]*+(?!\S))
+    | (?P<prefix>[\w.@\#][^\s"*]++)\*[,;:!?.)\]]*+(?!\S)
     | (?P<word>\S++)
     """
 )
 
-# As in `triptych.text`, dots and apostrophes bind what stands on both sides of them.
-_BEFORE: Final = r"(?<!\w)(?<!\w[.'’])"
-_AFTER: Final = r"(?!\w)(?![.'’]\w)"
+# As in `triptych.text`, dots and apostrophes bind what stands on both sides of them. Underscores
+# around words are emphasis, those inside are part of a name.
+_BEFORE: Final = r"(?<![^\W_]_{0,4}(?:[.'’]_{0,4})?)"
+_AFTER: Final = r"(?!_{0,4}(?:[.'’]_{0,4})?[^\W_])"
+_EMPHASIS: Final = r"[*_~`]{0,4}"
 _UNSPACED: Final = late(
     r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Bopomofo}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
 )
@@ -69,9 +81,10 @@ _UNSPACED: Final = late(
 class TextConditions:
     """What a text must hold, and what it must not.
 
-    Words are compared as they are spelt, without regard to case: no stemming. A phrase is a
-    sequence of words with anything that is not a word between them. Words end where a letter,
-    digit or underscore ends; in scripts without spaces a phrase may stand anywhere.
+    Words are compared as a reader sees them (`triptych.text.escapes`), without regard to case: no
+    stemming. A phrase is a sequence of words with anything that is not a word between them, and a
+    star makes a word of it a prefix. Words end where a letter, digit or inner underscore ends; in
+    scripts without spaces a phrase may stand anywhere.
 
     Attributes:
         phrases: each must be in the text.
@@ -101,17 +114,21 @@ class TextConditions:
 
     def admits(self, text: str) -> bool:
         """Return whether every condition holds for ``text``."""
-        folded = fold(text)
-        return all(each.search(folded) for each in self._required) and not any(
-            each.search(folded) for each in self._forbidden
-        )
+        folded = _folded(text)
+
+        def holds(each: Any) -> bool:
+            return any(map(each.search, folded))
+
+        return all(map(holds, self._required)) and not any(map(holds, self._forbidden))
 
     def words_of(self, text: str) -> Iterable[str]:
         """Return the words of ``text`` that begin with one of ``prefixes``, folded."""
-        folded = fold(text)
         for prefix in self._prefixes:
-            for found in prefix.finditer(folded):
-                yield found[0]
+            seen: set[str] = set()
+            for folded in _folded(text):
+                words = [found[0].rstrip("_") for found in prefix.finditer(folded)]
+                yield from (word for word in words if word not in seen)
+                seen.update(words)
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -135,8 +152,8 @@ def parse_query(query: Query) -> ParsedQuery:
     """Read the text of ``query`` as a query of the language.
 
     A field given twice allows either value. A quote without its partner, a minus before a digit
-    or alone, and an address such as ``http://…`` are plain words; the quote has a warning, unless
-    it stands for inches or inside a word.
+    or alone, and an address such as ``http://…`` are plain words. The quote has a warning, unless
+    it stands for inches or inside a word; so have a star that makes no prefix and ``-3.11``.
 
     Raises:
         ValidationError: the text is invalid or too long, has no words to look for, or more than
@@ -152,7 +169,7 @@ def parse_query(query: Query) -> ParsedQuery:
     excluded: list[str] = []
     excluded_prefixes: list[str] = []
     where: dict[str, list[str]] = {}
-    lonely = ""
+    lonely: dict[str, str] = {}  # the first of each kind
     for item in _ITEM.finditer(text):
         if phrase := item["phrase"]:
             if not _is_words(phrase):
@@ -165,18 +182,25 @@ def parse_query(query: Query) -> ParsedQuery:
         elif field := item["field"]:
             where.setdefault(FIELDS.get(field, field), []).append(item["quoted"] or item["value"])
         elif (word := item["excluded"]) and _is_words(word):
+            word = word.rstrip(_AFTER_WORDS)
             stem = word.removesuffix("*")
-            if stem != word and _STEM.fullmatch(stem):
+            if stem != word and len(stem) > 1:
                 excluded_prefixes.append(stem)
             else:
                 excluded.append(word)
-        elif prefix := item["prefix"]:
+                if stem != word:
+                    lonely.setdefault(_STAR_IS, item[0])
+        elif (prefix := item["prefix"]) and _is_words(prefix):
             prefixes.append(prefix)
             words.append(prefix)
         else:
             words.append(item[0])
             if item[0].count('"') % 2 and _LONELY.search(item[0]):
-                lonely = lonely or item[0]
+                lonely.setdefault(_QUOTE_IS, item[0])
+            if _STAR.fullmatch(item[0]):
+                lonely.setdefault(_STAR_IS, item[0])
+            if _MINUS.fullmatch(item[0]):
+                lonely.setdefault(_MINUS_IS, item[0])
     _check_count(len(phrases) + len(prefixes) + len(excluded) + len(excluded_prefixes))
     if text.strip() and not words:
         does = ["names fields"] if where else []
@@ -199,7 +223,7 @@ def parse_query(query: Query) -> ParsedQuery:
             excluded_prefixes=tuple(excluded_prefixes),
         ),
         where={key: tuple(values) for key, values in where.items()},
-        warnings=(_LONELY_IS.format(lonely),) if lonely else (),
+        warnings=tuple(said.format(item) for said, item in lonely.items()),
     )
 
 
@@ -261,28 +285,44 @@ def fold(text: str) -> str:
     return folded if folded.isascii() else normalize(folded.replace("i\u0307", "i"))
 
 
+def _folded(text: str) -> list[str]:
+    return [fold(each) for each in readings(text)]
+
+
 def _is_words(text: str) -> bool:
-    return any(character.isalnum() for character in text)
+    return any(character.isalnum() for character in decode(text))
 
 
 def _phrase(text: str) -> Any:
     import regex  # most queries have no conditions
 
-    first_piece, *others = pieces = fold(text).split()
-    middle = regex.escape(first_piece)
-    for piece in others:
-        # What begins with a sign of its own must not lose it to what stands between words.
-        between = r"\W++" if regex.match(r"\w", piece) else r"\s++"
-        middle += between + regex.escape(piece)
-    first, last = pieces[0][0], pieces[-1][-1]
-    before = "" if _UNSPACED.match(first) else _BEFORE
-    after = "" if _UNSPACED.match(last) else _AFTER
-    return regex.compile(before + middle + after, regex.V1)
+    ways = "|".join(_words_in_order(folded.split()) for folded in _folded(text))
+    return regex.compile(ways, regex.V1)
+
+
+def _words_in_order(pieces: Sequence[str]) -> str:
+    import regex
+
+    middle = ""
+    for at, piece in enumerate(pieces):
+        if at:
+            # What begins with a sign of its own must not lose it to what stands between words.
+            own = not regex.match(r"\w", piece)
+            middle += rf"{_EMPHASIS}\s++{_EMPHASIS}" if own else r"_{0,4}\W++(?:_{1,4}\W++)?_{0,4}"
+        stem = piece.removesuffix("*")
+        starred = stem != piece and regex.search(r"\w\w", stem)
+        middle += rf"{regex.escape(stem)}(?:\*|\w*+)" if starred else regex.escape(piece)
+    before = "" if _UNSPACED.match(pieces[0][0]) else _BEFORE
+    after = "" if _UNSPACED.match(pieces[-1][-1]) else _AFTER
+    return before + middle + after
 
 
 def _prefix(text: str) -> Any:
     import regex
 
-    folded = fold(text)
-    before = "" if _UNSPACED.match(folded[0]) else _BEFORE
-    return regex.compile(before + regex.escape(folded) + r"\w*+", regex.V1)
+    ways = []
+    for folded in _folded(text):
+        before = "" if _UNSPACED.match(folded[0]) else _BEFORE
+        # The rest of a version is part of its word: 3.11* is 3.11.2.
+        ways.append(before + regex.escape(folded) + r"\w*+(?:(?<=\d)\.\d++)*+")
+    return regex.compile("|".join(ways), regex.V1)

@@ -109,6 +109,8 @@ class QuerySyntaxTests(HarnessTests):
             ('ferry -"is late"', ["b.md"]),
             ("ferry -late -stormy", []),
             ("ferry tid*", ["a.md", "b.md"]),
+            ('"the ferry"', ["a.md", "b.md"]),
+            ("ferry -ferry", []),
             ("stormy*", ["b.md"]),
             ("ferry harbour -storm* in:c", ["c.md"]),
             ("ferry harbour -storm* -harbour", []),

@@ -16,6 +16,7 @@ from typing import Final
 import Stemmer  # type: ignore[import-not-found]  # a C extension, which has no stubs
 
 from triptych.text.english import ENGLISH_STOP_WORDS, IRREGULAR_FORMS
+from triptych.text.escapes import expand
 from triptych.text.term_ids import CACHE_RUN_LENGTH, CACHE_RUN_TERMS, CACHE_RUNS, Numbering
 from triptych.text.words import (
     CHINESE_FUNCTION_CHARACTERS,
@@ -29,7 +30,7 @@ from triptych.text.words import (
     tokens,
 )
 
-ANALYZER_VERSION: Final = 1
+ANALYZER_VERSION: Final = 2
 """The version, to be raised with every change of terms in all languages."""
 
 _IRREGULAR_VERSION: Final = 2
@@ -92,7 +93,7 @@ class Analyzer:
         If a text is split between two characters outside of words (see
         :data:`triptych.text.WORD_CHARACTER`), its terms are those of its halves in order.
         """
-        return list(chain.from_iterable(map(self._runs.__getitem__, _runs(text))))
+        return list(chain.from_iterable(map(self._runs.__getitem__, _runs(expand(text)))))
 
     def analyze_query(self, text: str) -> list[str]:
         """Return the terms of the query ``text`` in order, with duplicates.
@@ -102,7 +103,7 @@ class Analyzer:
         """
         terms: list[str] = []
         wanted: list[str] = []
-        for run in _runs(text):
+        for run in _runs(expand(text)):
             asked, kept = self._query_runs.get(run) or self._analyze_query_run(run)
             terms += asked
             wanted += kept

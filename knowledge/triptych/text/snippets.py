@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from triptych.text.english import irregular_forms
+from triptych.text.escapes import views
 
 _OCCURRENCES: Final = 32
 """Occurrences of one term that are looked at: more would not make a better window."""
@@ -30,7 +31,7 @@ def snippet(text: str, query_terms: Sequence[str], *, length: int = 240) -> tupl
         raise ValueError(f"length must be at least 1, not {length}")
     if len(text) <= length:
         return 0, len(text)
-    found = _occurrences(_fold_in_place(text), query_terms)
+    found = _found(text, query_terms)
     if not found:
         return 0, _snap_end(text, 0, length)
     first, last = _best_window(found, length)
@@ -46,7 +47,7 @@ def matches(text: str, query_terms: Sequence[str]) -> list[tuple[int, int, int]]
 
     They are found as `snippet` finds them, in order, each to the end of its word.
     """
-    found = _occurrences(_fold_in_place(text), query_terms)
+    found = _found(text, query_terms)
     whole = []
     for start, end, number in found:
         # Only in scripts with spaces does a word go on as long as there are letters.
@@ -54,6 +55,15 @@ def matches(text: str, query_terms: Sequence[str]) -> list[tuple[int, int, int]]
             end += 1
         whole.append((start, end, number))
     return whole
+
+
+def _found(text: str, terms: Sequence[str]) -> list[tuple[int, int, int]]:
+    """Return (start, end, number of the term) of what is found in any reading of ``text``."""
+    found: set[tuple[int, int, int]] = set()
+    for view in views(text):
+        for start, end, number in _occurrences(_fold_in_place(view.text), terms):
+            found.add((*view.place(start, end), number))
+    return sorted(found)
 
 
 def _fold_in_place(text: str) -> str:

@@ -10,6 +10,8 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from triptych.text.escapes import expand
+
 CACHE_RUNS: Final = 1 << 17
 CACHE_RUN_LENGTH: Final = 64
 CACHE_RUN_TERMS: Final = 16
@@ -93,7 +95,7 @@ class Numbering(dict[str, "int | tuple[int, ...]"]):
         """
         pieces: list[str] = []
         counts: list[int] = []
-        for text in texts:
+        for text in map(expand, texts):
             if text.isascii():
                 some = [text]
             else:
@@ -114,9 +116,9 @@ class Numbering(dict[str, "int | tuple[int, ...]"]):
         return np.concatenate([*found, numbers[:0]]), np.diff(ends)
 
     def _encode_ascii(self, texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        joined = "\n".join(["", *texts, ""])
         # The longest key may be read after the last run.
-        data = np.frombuffer(joined.encode("ascii") + bytes(_KEY), np.uint8)
+        joined = "\n".join(["", *texts, "\0" * _KEY])
+        data = np.frombuffer(joined.encode("ascii"), np.uint8)
         kept = self._kept[data]
         edges = np.flatnonzero(kept[1:] != kept[:-1]) + 1
         starts, ends = edges[0::2], edges[1::2]

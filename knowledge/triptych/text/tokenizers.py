@@ -17,6 +17,7 @@ from attrs import field, frozen
 from triptych.errors import ValidationError
 from triptych.text.analyzer import Analyzer
 from triptych.text.english import ENGLISH_STOP_WORDS
+from triptych.text.escapes import decode
 from triptych.text.patterns import late
 from triptych.text.words import (
     CHINESE_FUNCTION_CHARACTERS,
@@ -47,7 +48,7 @@ class SimpleTokenizer:
 
     def tokenize(self, text: str) -> list[str]:
         """Return the case-folded words of ``text`` in order, duplicates kept."""
-        return [fold(run or token) for run, token in tokens(normalize(text))]
+        return [fold(run or token) for run, token in tokens(normalize(decode(text)))]
 
 
 class CJKTokenizer:
@@ -60,7 +61,7 @@ class CJKTokenizer:
         give pairs of characters.
         """
         found: list[str] = []
-        for run, token in tokens(normalize(text)):
+        for run, token in tokens(normalize(decode(text))):
             found += _cut(run) if run else [fold(token)]
         return found
 

@@ -49,6 +49,14 @@ _TOKEN: Final = late(
 _PART: Final = late(
     r"(?:\p{Lu}\p{M}*+)+(?:s(?!\p{Ll}))?+(?!\p{Ll})|\p{Lu}?+[^\p{Lu}\p{N}_]++|\p{N}++"
 )
+# Letters and digits that belong together, in a name of several parts: s3_bucket -> s3, getE2ETests
+# -> E2E. Group 1; without it, what is passed by.
+_MIXED: Final = late(
+    r"((?:(?:\p{Lu}\p{M}*+)+(?!\p{Ll})|\p{Lu}?+[^\p{Lu}\p{N}_]++)?+\p{N}++"
+    r"(?:[^\p{Lu}\p{N}_]++|(?:\p{Lu}\p{M}*+)+(?!\p{Ll})|\p{N}++)*+)"
+    r"|(?:\p{Lu}\p{M}*+)+(?!\p{Ll})|\p{Lu}?+[^\p{Lu}\p{N}_]++"
+)
+_HEAD: Final = re.compile(r"([^\W\d_]+[0-9]+)[^\W\d_]{2}")  # base64url -> base64
 _MAX_PARTS: Final = 12
 # The same two for ASCII, in which most words are: less than half of the time.
 _ASCII_TOKEN: Final = re.compile(
@@ -57,8 +65,14 @@ _ASCII_TOKEN: Final = re.compile(
     re.ASCII,
 )
 _ASCII_PART: Final = re.compile(r"[A-Z]+(?:s(?![a-z]))?+(?![a-z])|[A-Z]?+[a-z]++|[0-9]++|\n")
+_is_mixed: Final = re.compile(r"[0-9][A-Za-z]|[A-Za-z][0-9]").search
 # At most 16 pieces, as a token has.
 _ASCII_NAMES: Final = re.compile(r"\w++(?:\.\w++){0,15}", re.ASCII)
+# Groups of three digits: 1_000, 1'234.5, 1.234.567.
+_GROUPED: Final = re.compile(
+    r"[0-9]{1,3}(?:(?P<sign>['_])[0-9]{3}(?:(?P=sign)[0-9]{3}){0,5}(?:\.[0-9]+)?"
+    r"|(?:\.[0-9]{3}){2,6})"
+)
 _NUMBER: Final = late(r"[vV]?(\d+(?:\.\d+)+)")
 _INITIALS: Final = late(r"\p{L}\p{M}*(?:\.\p{L}\p{M}*)+")
 _LONG_MARKS: Final = late(r"\p{M}{30}+(?=\p{M})")
@@ -68,8 +82,10 @@ _GRAPHEME_JOINER: Final = "\u034f"
 # how a word looks, not which word it is.
 _INVISIBLE: Final[dict[int, None]] = dict.fromkeys((0xAD, 0x34F, 0x200C, 0x200D, 0x2060, 0xFEFF))
 
-WORD_CHARACTER: Final = r"[\w+#\xAD\u034F\u200C\u200D\u2060\uFEFF]"
+WORD_CHARACTER: Final = r"[\w+#\\&;{}\xAD\u034F\u200C\u200D\u2060\uFEFF]"
 """Pattern of the characters that a token may hold beyond its inner dots and apostrophes.
+
+Backslashes, ampersands, semicolons and braces belong to escapes (`triptych.text.escapes`).
 
 Text cut where neither neighbour matches has the terms of its two halves, one after the other.
 """
@@ -116,21 +132,25 @@ def split_token(token: str) -> list[str]:
     """Return the folded words that ``token`` stands for: the whole first, then its parts.
 
     ``getUserName`` gives ``getusername get user name``; ``snake_case`` gives ``snake_case snake
-    case``; ``utf8`` gives ``utf8 utf``; ``foo.bar`` gives ``foo.bar foo bar``; ``C++`` gives ``c++
-    c``; ``v1.2`` gives ``v1.2 1.2``; ``3.14`` stays whole; ``U.S.A`` gives ``usa``; ``O'Reilly``
-    gives ``o'reilly reilly``. Parts of one character say too little to be terms.
+    case``; ``utf8`` gives ``utf8 utf``; ``s3_bucket`` gives ``s3_bucket bucket s3``; ``foo.bar``
+    gives ``foo.bar foo bar``; ``C++`` gives ``c++ c``; ``v1.2`` gives ``v1.2 1.2``; ``3.14`` stays
+    whole; ``1_000`` gives ``1_000 1000``; ``U.S.A`` gives ``usa``; ``O'Reilly`` gives ``o'reilly
+    reilly``. Parts of one character say too little to be terms.
     """
     if is_plain(token):
         return [fold(token)]
     whole = token.replace("’", "'").strip("_")
+    joined = []
+    if grouped := _GROUPED.fullmatch(whole):
+        joined = [whole.replace(grouped["sign"] or ".", "")]
     if "." in whole:
         if number := _NUMBER.fullmatch(whole):
-            return list(dict.fromkeys((fold(whole), fold(number[1]))))
+            return list(dict.fromkeys((fold(whole), fold(number[1]), *joined)))
         if _INITIALS.fullmatch(whole):
             return [fold(whole.replace(".", ""))]
     name = whole.rstrip("+#")
     pieces = [piece.strip("_") for piece in name.split(".")]
-    words = [whole, name, *pieces]
+    words = [whole, name, *pieces, *joined]
     for piece in pieces:
         if "'" in piece:
             words += [part for part in piece.split("'") if len(part) > 2]
@@ -144,7 +164,20 @@ def _parts(name: str) -> list[str]:
         return []
     parts = (_ASCII_PART if name.isascii() else _PART).findall(name)
     # What falls into very many parts is a hash or noise, not a name that somebody made of words.
-    return [part for part in parts if len(part) > 1] if len(parts) <= _MAX_PARTS else []
+    if len(parts) > _MAX_PARTS:
+        return []
+    return [part for part in parts if len(part) > 1] + _mixed(name)
+
+
+def _mixed(name: str) -> list[str]:
+    """The parts of ``name`` that have letters and digits."""
+    found = []
+    for part in _MIXED.findall(name):
+        if part and not part.isdigit():
+            found.append(part)
+            if head := _HEAD.match(part):
+                found.append(head[1])
+    return found
 
 
 def split_ascii(runs: Iterable[str]) -> list[list[list[str]]]:
@@ -158,7 +191,7 @@ def split_ascii(runs: Iterable[str]) -> list[list[list[str]]]:
 
     def words_in(token: str) -> list[str]:
         whole = token.strip("_")
-        if not whole or not _ASCII_NAMES.fullmatch(token):
+        if not whole or not _ASCII_NAMES.fullmatch(token) or (whole[0] <= "9" and "_" in whole):
             return split_token(token)
         words = [whole.lower()]
         pieces = [whole]
@@ -177,10 +210,12 @@ def split_ascii(runs: Iterable[str]) -> list[list[list[str]]]:
         tokens_of_run = [token] if _ASCII_NAMES.fullmatch(token) else _ASCII_TOKEN.findall(run)
         split.append(list(map(words_in, tokens_of_run)))
     found = "\0".join(_ASCII_PART.findall("\n".join(names))).lower().split("\0\n\0")
-    for words, some in zip(words_of, found, strict=False):
+    for name, words, some in zip(names, words_of, found, strict=False):
         parts = some.split("\0")
         if len(parts) <= _MAX_PARTS:
             words += [part for part in parts if len(part) > 1]
+            if _is_mixed(name):
+                words += map(str.lower, _mixed(name))
     return split
 
 
