@@ -64,6 +64,12 @@ def test_links_beside_the_text_are_left_out_and_named() -> None:
     assert str(read(page).omissions[0]) == "nav: 3 words are not searched (around the text)"
 
 
+def test_a_footer_of_two_sentences_stays_out_of_a_page_of_tables() -> None:
+    table = "<table><tr><td>a<td>b" + "<tr><td>some name<td>some value" * 99 + "</table>"
+    foot = "The society is no company and pays no tax. Please give. This was made in May." * 2
+    assert left_out(f"{table}<div class=footer>{foot}</div>") == {"class footer": 32}
+
+
 @pytest.mark.parametrize("tag", ["nav", "footer", "header", "aside", 'div class="cookie"'])
 def test_sentences_are_text_whatever_they_stand_in(tag: str) -> None:
     page = f"<p>Short.</p><{tag}>{TEXT}</{tag.split()[0]}>"
@@ -84,6 +90,8 @@ def test_the_article_that_has_most_of_the_sentences_is_the_text() -> None:
     assert parsed.content.startswith("# Title\n\nSentence 0")
     assert "remark" not in parsed.content
     assert left_out(page) == {"outside of the main text": 6}
+    page = f"<h1>Name of the site</h1><main><h1>Title</h1>{TEXT}</main>"
+    assert read(page).content.startswith("# Title\n")
 
 
 def test_an_article_in_a_header_that_is_not_closed_is_text() -> None:
@@ -121,6 +129,7 @@ def test_a_button_is_text_in_a_heading_or_paragraph_only() -> None:
     assert "## Fold" in read(page).content
     assert "Press Save now." in read(page).content
     assert left_out(f"{page}<button>Share it</button>") == {"button": 2}
+    assert read("<h1>Vec <button>Copy path</button></h1>").content == "# Vec\n"
 
 
 @pytest.mark.parametrize(
@@ -135,6 +144,8 @@ def test_a_button_is_text_in_a_heading_or_paragraph_only() -> None:
 def test_a_page_without_text_says_why(page: str, reason: str) -> None:
     assert reason in read(page).no_text
     assert not read(page + TEXT).no_text
+    one = "<p>The sections of this part have what you may look up on your way.</p>"
+    assert not read(f"{one}<script>{'x()' * 9000}</script>").no_text
 
 
 # Markup

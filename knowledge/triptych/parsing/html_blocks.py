@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from triptych.parsing.contract import one_line
-from triptych.parsing.html_signs import Region, weigh
+from triptych.parsing.html_signs import CONTROL, Region, weigh
 
 _FEW_LABELS = 8
 
@@ -49,6 +49,7 @@ class Block:
     level: int = 0
     prefix: str = ""
     size: int = 0
+    linked: int = 0
     prose: int = 0
 
     @property
@@ -79,9 +80,14 @@ class Block:
             said = one_line("".join(piece.text for piece in self.pieces if not piece.label))
             for piece in labels:
                 piece.parts = [" "] if one_line(piece.text) in said else piece.parts
+        shown = [piece for piece in self.pieces if piece.line]
+        if self.level and all(each.region and each.region.kind == CONTROL for each in shown):
+            for piece in shown:  # a heading that is a button is one all the same
+                piece.region = piece.region and piece.region.parent
         for piece in self.pieces:
             size, linked, prose = weigh(piece.text.strip(), piece.linked)
             self.size += size
+            self.linked += linked
             self.prose += prose
             if piece.region is not None:
                 piece.region.hold(size, linked, prose, headed=bool(self.level))

@@ -30,31 +30,22 @@ _BLOCKS = words_of(
 # Beside others of their kind without white space, they are still words apart.
 _APART = words_of("button select option textarea svg mi mn mo mtext ms")
 _UNSHOWN_IN_SVG = words_of("title desc metadata defs symbol")
-# What a start tag closes by itself, as the standard's optional end tags say.
-_GROUP = ("td", "th", "tr", "thead", "tbody")
+# The optional end tags of the standard: what a start tag closes, and within which element.
+_IMPLIED = (
+    ("li", "li", "ul ol menu"),
+    ("dt dd", "dt dd", "dl"),
+    ("tr", "td th tr", "table"),
+    ("td th", "td th", "table"),
+    ("thead tbody tfoot", "td th tr thead tbody", "table"),
+    ("option", "option", "select"),
+    ("rb rt rp", "rb rt rp", "ruby"),
+)
 _CLOSES = {
-    "li": ("li",),
-    "dt": ("dt", "dd"),
-    "dd": ("dt", "dd"),
-    "tr": ("td", "th", "tr"),
-    "td": ("td", "th"),
-    "th": ("td", "th"),
-    "thead": _GROUP,
-    "tbody": _GROUP,
-    "tfoot": _GROUP,
-    "option": ("option",),
-    "rb": ("rb", "rt", "rp"),
-    "rt": ("rb", "rt", "rp"),
-    "rp": ("rb", "rt", "rp"),
+    name: (closed.split(), scopes.split())
+    for names, closed, scopes in _IMPLIED
+    for name in names.split()
 }
-_SCOPES = {
-    "li": ("ul", "ol", "menu"),
-    **dict.fromkeys(("dt", "dd"), ("dl",)),
-    **dict.fromkeys(("tr", "td", "th", "thead", "tbody", "tfoot"), ("table",)),
-    "option": ("select",),
-    **dict.fromkeys(("rb", "rt", "rp"), ("ruby",)),
-}
-_IN_TABLES = frozenset((*_GROUP, "tfoot", "table", "caption"))
+_IN_TABLES = words_of("table caption thead tbody tfoot tr td th")
 _CODE = frozenset(("code", "kbd", "samp", "tt"))
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _WORDED = re.compile(r"[^\W\d_]{3}")
@@ -233,7 +224,7 @@ class BlockReader:
             self._count["blockquote"]
             or self._count["figure"]
             or (name == "header" and (inner or self._count["section"]))
-            or (name == "button" and (self._level or self._count["summary"] or self._count["p"]))
+            or (name == "button" and (self._count["summary"] or self._count["p"]))
         )
         found = sign(name, token.attributes, scoped=scoped)
         if found is not None:
@@ -262,7 +253,7 @@ class BlockReader:
                 self._cells.append(depth)
 
     def _imply_ends(self, name: str) -> None:
-        closes, scopes = _CLOSES.get(name, ()), _SCOPES.get(name, ())
+        closes, scopes = _CLOSES.get(name, ((), ()))
         while self._open and any(self._count[each] for each in closes):
             # Only what stands inside the nearest list or table, at its end.
             top = self._open[-1]

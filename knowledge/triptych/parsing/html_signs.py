@@ -16,14 +16,8 @@ def words_of(text: str) -> frozenset[str]:
 UNSHOWN = words_of("script style template datalist annotation annotation-xml rp")
 """Elements that no browser shows; nothing of them is text of the page."""
 
-HIDDEN, FALLBACK, CONTROL, FRAME, BESIDE, NAMED = (
-    "hidden",
-    "fallback",
-    "control",
-    "frame",
-    "beside",
-    "named",
-)
+HIDDEN, FALLBACK, CONTROL = "hidden", "fallback", "control"
+FRAME, BESIDE, NAMED = "frame", "beside", "named"
 UNJUDGED = frozenset((HIDDEN, FALLBACK, CONTROL))
 _REASONS = {
     HIDDEN: "hidden",
@@ -33,44 +27,30 @@ _REASONS = {
     BESIDE: "beside the text",
     NAMED: "links beside the text",
 }
-_ELEMENTS = {
-    **dict.fromkeys(
-        words_of("audio canvas iframe noembed noframes noscript object video"), FALLBACK
-    ),
-    **dict.fromkeys(words_of("button select textarea"), CONTROL),
-    **dict.fromkeys(words_of("footer header menu nav search"), FRAME),
-    "aside": BESIDE,
-}
-_ROLES = {
-    **dict.fromkeys(
-        words_of(
-            "alertdialog banner contentinfo dialog menu menubar navigation search toolbar tooltip"
-        ),
-        FRAME,
-    ),
-    "complementary": BESIDE,
-}
-_CLASSES = {
-    "headerlink": CONTROL,
-    **dict.fromkeys(
-        words_of(
-            """
-            breadcrumb breadcrumbs cookie cookie-banner cookie-consent footer menu nav
-            navbar navigation newsletter pagination share sharing skip-link social
-            """
-        ),
-        FRAME,
-    ),
-    **dict.fromkeys(
-        words_of(
-            """
-            ad ads advert advertisement noprint related related-posts sidebar sr-only
-            table-of-contents toc toctree-wrapper visually-hidden
-            """
-        ),
-        BESIDE,
-    ),
-}
+
+
+def _kinds(**names: str) -> dict[str, str]:
+    return {name: kind for kind, each in names.items() for name in each.split()}
+
+
+_ELEMENTS = _kinds(
+    fallback="audio canvas iframe noembed noframes noscript object video",
+    control="button select textarea",
+    frame="footer header menu nav search",
+    beside="aside",
+)
+_ROLES = _kinds(
+    frame="""alertdialog banner contentinfo dialog menu menubar navigation search toolbar
+    tooltip""",
+    beside="complementary",
+)
+_CLASSES = _kinds(
+    control="headerlink",
+    frame="""breadcrumb breadcrumbs cookie cookie-banner cookie-consent footer menu nav navbar
+    navigation newsletter pagination share sharing skip-link social""",
+    beside="""ad ads advert advertisement noprint related related-posts sidebar sr-only
+    table-of-contents toc toctree-wrapper visually-hidden""",
+)
 _NEVER = words_of("html body main article h1 h2 h3 h4 h5 h6")
 _CLASS = re.compile(r"[\w-]+")
 _HIDING = re.compile(r"(?<![\w-])(?:display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse))", re.I)
@@ -78,7 +58,8 @@ _SENTENCE = re.compile(r"[.!?…][\"'”’»)\]]*(?:\s|\Z)|[。！？।؟]")
 _LEAST_SENTENCE = 20
 _LONG_LINKS = 3_000
 _LEAST_FACTS = 100
-_LEAST_PROSE = {FRAME: 200, BESIDE: 1}
+_LEAST_PROSE = {FRAME: 600, BESIDE: 1}
+_LEAST_SHARE = 200
 _SHARE = 0.3
 
 
@@ -86,11 +67,10 @@ _SHARE = 0.3
 class Region:
     """An element with a sign that it is not the page's text, and what it holds, in characters.
 
-    ``prose`` is what stands in blocks with a sentence, outside of links; ``inner`` that it stands
-    in the ``<main>`` or an ``<article>``; ``headed`` that it has a
-    heading; ``cause`` is the outermost region for which it is left
-    out, None if it is kept; ``hiding`` the innermost, itself or around it, which is left out
-    whatever it holds.
+    ``prose`` is what stands in blocks with a sentence, outside of links; ``inner`` is true in the
+    ``<main>`` or an ``<article>``, ``headed`` with a heading. ``cause`` is the outermost region for
+    which it is left out, None if it is kept; ``hiding`` the innermost, itself or around it, that is
+    left out whatever it holds.
     """
 
     place: str
@@ -122,11 +102,11 @@ class Region:
         self.linked += linked
         self.prose += prose
 
-    def judge(self, page_prose: int) -> bool:
-        """Return whether it is left out, of a page with ``page_prose`` characters of prose."""
+    def judge(self, page: int) -> bool:
+        """Return whether it is left out, of a page with ``page`` characters outside of links."""
         if self.kind in UNJUDGED:
             return True
-        if self.prose >= max(_LEAST_PROSE[FRAME], _SHARE * page_prose):
+        if self.prose >= max(_LEAST_SHARE, _SHARE * page):
             return False
         links = self.linked * 2 >= self.size
         if self.kind == NAMED:
@@ -137,7 +117,7 @@ class Region:
             return False
         if links or not self.prose:
             return links or self.kind == FRAME or self.size - self.linked < _LEAST_FACTS
-        return self.prose < min(_LEAST_PROSE[self.kind], _SHARE * page_prose)
+        return self.prose < min(_LEAST_PROSE[self.kind], _SHARE * page)
 
 
 def sign(name: str, attributes: Mapping[str, str], *, scoped: bool) -> tuple[str, str] | None:

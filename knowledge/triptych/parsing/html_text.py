@@ -85,12 +85,12 @@ class HtmlParser(TextFileParser):
 def _judge(reader: BlockReader) -> None:
     """Decide which regions are left out; what nearly all of a page stands in is not."""
     blocks = list(_blocks(reader.items))
-    prose = sum(block.prose for block in blocks)
+    page = sum(block.size - block.linked for block in blocks)
     spared: list[str] = []
     for kind in (NAMED, FRAME, BESIDE, HIDDEN, ""):
         for region in reader.regions:
             cause = None if region.parent is None else region.parent.cause
-            if cause is None and region.kind not in spared and region.judge(prose):
+            if cause is None and region.kind not in spared and region.judge(page):
                 cause = region
             region.cause = cause
         kept = sum(block.size for block in blocks if block.kept)
@@ -132,10 +132,12 @@ def _main(items: Items) -> tuple[Items, Items]:
 
 
 def _parted(items: Items, inner: Callable[[Block | Table], bool]) -> tuple[Items, Items]:
-    """Split ``items``; the page's title, and the sentences below it, go with the main text."""
+    """Split ``items``; a title that the main text lacks, and the sentences below it, go with it."""
     found = [inner(item) for item in items]
     first = found.index(True)
-    title = max((at for at in range(first) if _is_title(items[at])), default=first)
+    titles = [at for at, item in enumerate(items) if _is_title(item)]
+    own = any(found[at] for at in titles)
+    title = max((at for at in titles if at < first and not own), default=first)
     for at in range(title, first):
         item = items[at]
         found[at] = isinstance(item, Block) and bool(item.level or item.prose)
@@ -167,7 +169,8 @@ def _omissions(items: Items, outside: Items) -> list[Omission]:
 def _no_text(reader: BlockReader, content: str) -> str:
     """Why the page has only a handful of words, "" if it has more."""
     count, size = len(words(content[:_FEW_CHARACTERS])), len(reader.text)
-    if count >= (_FEW if size > _LARGE else _FEW // 4):
+    told = count >= _FEW // 2 and any(block.prose and block.kept for block in _blocks(reader.items))
+    if told or count >= (_FEW if size > _LARGE else _FEW // 4):
         return ""
     if reader.frames:
         return "its frames are other files"
