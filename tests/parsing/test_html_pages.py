@@ -203,6 +203,10 @@ def test_the_text_of_a_picture_is_taken_once() -> None:
     assert read(page).content == "## The mill\n\nA map\n"
 
 
+def test_code_keeps_its_first_indent() -> None:
+    assert read("<pre>  <b>x</b> = 1\n  y</pre>").content == "```\n  x = 1\n  y\n```\n"
+
+
 def test_readings_do_not_part_characters() -> None:
     page = (
         "<p><ruby>東<rp>(</rp><rt>とう</rt><rp>)</rp>京<rt>きょう</ruby>で"

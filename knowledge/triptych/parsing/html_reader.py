@@ -11,7 +11,7 @@ import attrs
 from triptych.errors import ParseError
 from triptych.parsing.contract import ParseLimits, one_line, timed
 from triptych.parsing.html_blocks import Block, Piece
-from triptych.parsing.html_signs import FRAME, UNSHOWN, Region, sign, words_of
+from triptych.parsing.html_signs import FRAME, SIGNED, UNSHOWN, Region, sign, words_of
 from triptych.parsing.html_tables import Cell, Items, Row, Table, span
 from triptych.parsing.html_tokens import END, NO_MARKUP, START, Token, is_xhtml, tokens
 
@@ -166,7 +166,8 @@ class BlockReader:
         ):
             self._unshown = depth
             return
-        self._enter(name, token, depth)
+        if attributes or name in SIGNED:
+            self._enter(name, token, depth)
         if name in _CODE and not self._in_pre:
             self._put("`")
         elif name in _APART:

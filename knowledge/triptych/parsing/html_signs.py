@@ -51,6 +51,8 @@ _CLASSES = _kinds(
     beside="""ad ads advert advertisement noprint related related-posts sidebar sr-only
     table-of-contents toc toctree-wrapper visually-hidden""",
 )
+SIGNED = frozenset((*_ELEMENTS, "main", "article", "dialog"))
+"""Elements that are signs, or areas, without any attribute."""
 _NEVER = words_of("html body main article h1 h2 h3 h4 h5 h6")
 _CLASS = re.compile(r"[\w-]+")
 _HIDING = re.compile(r"(?<![\w-])(?:display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse))", re.I)
@@ -143,12 +145,10 @@ def sign(name: str, attributes: Mapping[str, str], *, scoped: bool) -> tuple[str
     kind = _ROLES.get(role)
     if kind is not None:
         return f"role {role}", kind
-    for each in _CLASS.findall(attributes.get("class", "").lower()):
-        if each in _CLASSES:
-            return f"class {each}", _CLASSES[each]
-    for each in _CLASS.findall(attributes.get("id", "").lower()):
-        if each in _CLASSES:
-            return f"id {each}", NAMED
+    for attribute in ("class", "id"):
+        for each in _CLASS.findall(attributes.get(attribute, "").lower()):
+            if each in _CLASSES:
+                return f"{attribute} {each}", NAMED if attribute == "id" else _CLASSES[each]
     return ("aria-hidden", BESIDE) if attributes.get("aria-hidden") == "true" else None
 
 
