@@ -124,7 +124,7 @@ def test_get_says_that_a_text_was_made_from_a_file(
     read = shell("get", "page.html")
     assert (read.out, read.err) == (
         b"Words.\n",
-        "page.html is the text that was extracted from the file by html/2, not its bytes\n",
+        "page.html is the text that was extracted from the file by html/3, not its bytes\n",
     )
     assert "extracted from the file by text/5" in shell("get", "wide.txt").err
     assert shell("get", "plain.txt").err == ""

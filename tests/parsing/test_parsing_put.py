@@ -74,7 +74,7 @@ def test_put_reads_every_format_in_a_folder_and_tells_what_it_did_not(shell: She
     document = shell("get", "page.html", "--json").json["document"]
     assert document["content"] == "# Kettle\n\nIt boils.\n\nIt whistles.\n"
     assert document["original_sha256"] == hashlib.sha256(PAGE).hexdigest()
-    assert document["parser_sig"] == "html/2"
+    assert document["parser_sig"] == "html/3"
     assert document["metadata"] == {"kind": "markdown"}
     assert "outline" not in document
 

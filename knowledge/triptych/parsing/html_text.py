@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import html
 import re
-from bisect import bisect_right
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator
+from operator import attrgetter
 
 import attrs
 
-from triptych.errors import ParseError
+from triptych._internal.wording import counted
 from triptych.parsing.contract import (
     ContentBuilder,
     ParsedFile,
@@ -17,325 +18,40 @@ from triptych.parsing.contract import (
     TextFileParser,
     markdown_safe,
     one_line,
-    timed,
 )
 from triptych.parsing.decoder import DecodedText, is_html
-from triptych.parsing.html_tokens import END, START, Token, tokens
+from triptych.parsing.html_blocks import Block
+from triptych.parsing.html_reader import BlockReader
+from triptych.parsing.html_signs import BESIDE, FRAME, HIDDEN, NAMED
+from triptych.parsing.html_tables import Cell, Grid, Items, Table
+from triptych.parsing.witness import Witness, omission, words
+from triptych.records.unread import Omission
 
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_VOID = _words(
-    """
-    area base br col embed hr img input link meta param source track wbr
-    """
-)
-_DROPPED = _words(
-    """
-    aside button canvas dialog footer iframe menu nav noembed noframes noscript object
-    script select style svg template textarea xmp audio video map datalist
-    """
-)
-_DROPPED_ROLES = _words(
-    """
-    alert alertdialog banner complementary contentinfo dialog menu menubar navigation search
-    toolbar tooltip
-    """
-)
-_DROPPED_CLASSES = _words(
-    """
-    ad ads advert advertisement breadcrumb breadcrumbs cookie cookie-banner cookie-consent
-    footer headerlink menu nav navbar navigation newsletter noprint pagination related
-    related-posts share sharing sidebar skip-link social sr-only table-of-contents toc
-    toctree-wrapper visually-hidden
-    """
-)
-_INLINE = _words(
-    """
-    a abbr acronym b bdi bdo big cite code data del dfn em font i img input ins kbd label
-    mark q rp rt ruby s samp small span strike strong sub sup time tt u var wbr picture
-    """
-)
-# What a start tag closes by itself, as the standard's optional end tags say.
-_CLOSES = {
-    "li": ("li",),
-    "dt": ("dt", "dd"),
-    "dd": ("dt", "dd"),
-    "tr": ("td", "th", "tr"),
-    "td": ("td", "th"),
-    "th": ("td", "th"),
-    "tbody": ("td", "th", "tr", "thead", "tbody"),
-    "tfoot": ("td", "th", "tr", "thead", "tbody"),
-    "option": ("option",),
-}
-_SCOPES = {
-    "li": ("ul", "ol"),
-    "dt": ("dl",),
-    "dd": ("dl",),
-    "tr": ("table",),
-    "td": ("table",),
-    "th": ("table",),
-    "tbody": ("table",),
-    "tfoot": ("table",),
-    "option": ("select",),
-}
-_CODE = frozenset(("code", "kbd", "samp", "tt"))
-_HEADINGS = {f"h{level}": level for level in range(1, 7)}
-_CLASS = re.compile(r"[\w-]+")
-
-
-@attrs.frozen(kw_only=True, slots=True)
-class Block:
-    """A piece of a page, the line it begins on, and in what it stands.
-
-    ``region`` is 2 in ``<main>``, 1 in ``<article>``, else 0; ``level`` a heading's, else 0;
-    ``tight`` that it follows the block before without a blank line.
-    """
-
-    text: str
-    line: int
-    kind: str = ""
-    level: int = 0
-    region: int = 0
-    prefix: str = ""
-    tight: bool = False
-
-
-class BlockReader:
-    """Reads the blocks of one page; ``by_class`` leaves out what a class says is navigation."""
-
-    def __init__(self, name: str, text: str, limits: ParseLimits, *, by_class: bool = True) -> None:
-        self.name = name
-        self.text = text
-        self._limits = limits
-        self._by_class = by_class
-        self.blocks: list[Block] = []
-        self.title: str = ""
-        self._open: list[str] = []
-        self._count: Counter[str] = Counter()
-        self._dropped_at = 0  # the depth at which what is left out began, 0 for none
-        self._pieces: list[str] = []
-        self._line = 0
-        self._marker = ""
-        self._numbers: list[int] = []
-        self._row: list[str] | None = None
-        self._row_line = 0
-        self._rows = 0
-        self._ends = [found.end() for found in re.finditer(r"\r\n?|\n", text)]
-
-    def read(self) -> None:
-        """Fill ``blocks`` and ``title``.
-
-        Raises:
-            ParseError: elements nest too deep.
-        """
-        for token in timed(tokens(self.text), self.name, self._limits.seconds):
-            if token.kind == START:
-                self._start(token)
-            elif token.kind == END:
-                self._end(token.value)
-            else:
-                self._add(token)
-        self._flush()
-        self._end_row()
-
-    # Tags
-
-    def _start(self, token: Token) -> None:
-        name = token.value
-        if name in _VOID:
-            if not self._dropped_at:
-                if name == "br":
-                    self._pieces.append("\n")
-                elif name == "hr":
-                    self._flush()
-                elif name == "img":
-                    self._pieces.append(" ")
-            return
-        self._imply_ends(name)
-        if not self._dropped_at and name not in _INLINE:
-            self._flush()
-        if token.closed and (self._count["svg"] or self._count["math"]):
-            return  # an empty element: HTML's own have no such form
-        if len(self._open) >= self._limits.max_depth:
-            raise ParseError(
-                f"{self.name!r} nests elements deeper than {self._limits.max_depth} levels: "
-                "fix it, or raise max_depth of ParseLimits"
-            )
-        self._open.append(name)
-        self._count[name] += 1
-        if self._dropped_at:
-            return
-        if name != "title" and self._is_dropped(name, token.attributes):
-            self._dropped_at = len(self._open)
-        elif name in ("ul", "ol"):
-            self._numbers.append(0 if name == "ol" else -1)
-        elif name == "li":
-            self._marker = self._item_marker()
-        elif name == "table":
-            self._rows = 0
-        elif name == "tr" and self._count["table"] == 1:
-            self._row, self._row_line = [], self._line_of(token.position)
-        elif name in ("td", "th") and self._row is not None and self._count["table"] == 1:
-            self._row.append("")
-        elif name in _CODE and not self._count["pre"]:
-            self._pieces.append("`")
-
-    def _imply_ends(self, name: str) -> None:
-        closes, scopes = _CLOSES.get(name, ()), _SCOPES.get(name, ())
-        while self._open and any(self._count[each] for each in closes):
-            # Only what stands inside the nearest list or table, at its end.
-            top = self._open[-1]
-            if top in scopes or (top not in closes and top not in _INLINE and top != "p"):
-                return
-            self._pop()
-        if name not in _INLINE and self._open and self._open[-1] == "p":
-            self._pop()
-
-    def _end(self, name: str) -> None:
-        if name in _VOID or not self._count[name]:
-            return
-        while self._pop() != name:
-            pass
-
-    def _pop(self) -> str:
-        name = self._open[-1]
-        dropped = bool(self._dropped_at)
-        if not dropped:
-            if name in _CODE and not self._count["pre"]:
-                self._pieces.append("`")
-            elif name not in _INLINE:
-                self._flush()
-            if name in ("tr", "table") and self._count["table"] == 1:
-                self._end_row()
-            elif name in ("ul", "ol") and self._numbers:
-                self._numbers.pop()
-        if self._dropped_at == len(self._open):
-            self._dropped_at = 0
-        self._open.pop()
-        self._count[name] -= 1
-        return name
-
-    def _is_dropped(self, name: str, attributes: Mapping[str, str]) -> bool:
-        if name in ("body", "html", "main", "article"):
-            return False
-        inner = self._count["article"] or self._count["main"]
-        hidden = "hidden" in attributes or attributes.get("aria-hidden") == "true"
-        classes = _CLASS.findall(
-            f"{attributes.get('class', '')} {attributes.get('id', '')}".lower()
-        )
-        return (
-            name in _DROPPED
-            or (name == "header" and not inner)
-            or hidden
-            or attributes.get("role", "").lower() in _DROPPED_ROLES
-            or (self._by_class and not _DROPPED_CLASSES.isdisjoint(classes))
-        )
-
-    # Text
-
-    def _add(self, token: Token) -> None:
-        if self._open and self._open[-1] == "title" and not self._count["svg"]:
-            self.title = self.title or token.value
-            return
-        if self._dropped_at or not token.value:
-            return
-        if not self._line and not token.value.isspace():
-            blanks = len(token.value) - len(token.value.lstrip())
-            self._line = self._line_of(
-                token.position + (blanks if token.value[:1].isspace() else 0)
-            )
-        self._pieces.append(token.value if self._count["pre"] else re.sub(r"\s+", " ", token.value))
-
-    def _flush(self) -> None:
-        """End the block that is being read."""
-        if not self._pieces:
-            return
-        text, line = "".join(self._pieces), self._line
-        self._pieces, self._line = [], 0
-        pre = self._count["pre"] > 0
-        text = text.strip("\r\n") if pre else _lines(text)
-        if not text.strip(" \t\r\n`"):
-            return
-        if self._row is not None and self._count["table"]:
-            cell = one_line(text)
-            if self._row:
-                self._row[-1] = f"{self._row[-1]} {cell}".lstrip()
-            else:
-                self._row.append(cell)
-            return
-        level = next((_HEADINGS[name] for name in reversed(self._open) if name in _HEADINGS), 0)
-        marker, self._marker = self._marker, ""
-        indent = "  " * (len(self._numbers) - 1 if self._numbers else 0)
-        quoted = "> " if self._count["blockquote"] and not self._numbers and not pre else ""
-        previous = self.blocks[-1] if self.blocks else None
-        listed = bool(marker) and previous is not None and previous.kind == "item"
-        self.blocks.append(
-            Block(
-                text=text,
-                line=line,
-                kind="pre" if pre else "item" if marker else "",
-                level=level,
-                region=2 if self._count["main"] else 1 if self._count["article"] else 0,
-                prefix="" if level or pre else quoted or (indent + marker),
-                tight=listed,
-            )
-        )
-
-    def _item_marker(self) -> str:
-        if self._numbers and self._numbers[-1] >= 0:
-            self._numbers[-1] += 1
-            return f"{self._numbers[-1]}. "
-        return "- "
-
-    def _end_row(self) -> None:
-        if not self._row or not any(self._row):
-            self._row = None
-            return
-        cells = [cell.replace("|", "\\|") for cell in self._row]
-        self._row = None
-        text = f"| {' | '.join(cells)} |" if len(cells) > 1 else cells[0]
-        if len(cells) > 1 and self._rows == 0:
-            text += f"\n|{' --- |' * len(cells)}"
-        self.blocks.append(
-            Block(
-                text=text,
-                line=self._row_line,
-                kind="row",
-                region=2 if self._count["main"] else 1 if self._count["article"] else 0,
-                tight=self._rows > 0,
-            )
-        )
-        self._rows += 1
-
-    def _line_of(self, position: int) -> int:
-        return bisect_right(self._ends, position) + 1
-
-
-def _lines(text: str) -> str:
-    """``text`` with single spaces, its line breaks kept (they are the page's own ``<br>``)."""
-    return "\n".join(" ".join(line.split()) for line in text.strip().split("\n"))
-
-
-_LEAST_MAIN = 200
 _LEAST_LEFT = 50
-_SHARE = 0.25
+_LEAST_HIDDEN = 500
+_TIMES = 3
+_SHARE = 2 / 3
+_REPEATED = 10_000
+_LOST, _LEAST_LOST = 0.01, 100
+_FEW = 20
+_FEW_CHARACTERS = 2_000
+_LARGE = 5_000
+_OUTSIDE = "outside of the main text", "beside the text"
 
 
 @attrs.frozen(kw_only=True)
 class HtmlParser(TextFileParser):
-    """Parses HTML pages: ``<main>`` or ``<article>`` if it has most of the text, else the whole
+    """Parses HTML pages: the ``<main>`` or ``<article>`` if it has most of the text, else the whole
     page.
 
-    It drops scripts, styles, form controls, ``<nav>``, ``<aside>``, ``<footer>``, page headers,
-    hidden elements, and elements with a role or class of navigation. Headings, lists, tables and
-    code become Markdown; links and pictures become their text.
+    Navigation, asides, page headers and footers are left out by what they hold: links, not
+    sentences; so are scripts, form controls and hidden elements. The omissions name them. Headings,
+    lists, tables and code become Markdown; links, pictures and formulas become their text. A table
+    that lays out a page is read as the blocks in its cells.
     """
 
     limits: ParseLimits = attrs.field(factory=ParseLimits)
-    signature: str = attrs.field(default="html/2", init=False)
+    signature: str = attrs.field(default="html/3", init=False)
     endings: frozenset[str] = attrs.field(
         default=frozenset((".htm", ".html", ".xhtml")), init=False
     )
@@ -346,39 +62,188 @@ class HtmlParser(TextFileParser):
 
     def _read(self, name: str, decoded: DecodedText) -> ParsedFile:
         """The main content; locators are the lines of the file."""
-        text = decoded.text
-        reader = BlockReader(name, text, self.limits)
+        reader = BlockReader(name, decoded.text, self.limits)
         reader.read()
-        if sum(len(block.text) for block in reader.blocks) < _LEAST_LEFT:
-            # A class that usually is navigation's may be what all of a page stands in.
-            reader = BlockReader(name, text, self.limits, by_class=False)
-            reader.read()
+        _judge(reader)
+        main, outside = _main(reader.items)
         builder = ContentBuilder(name, self.limits.max_characters)
-        for block in _main(reader.blocks):
-            gap = "\n" if block.tight else "\n\n"
-            builder.add(_markdown(block), "line", block.line, gap=gap)
+        grid = Grid(max(_REPEATED, len(decoded.text)))
+        for text, line, gap in _rendered(main, grid):
+            builder.add(text, "line", line, gap=gap)
+        for text, line in _lost(reader):
+            builder.add(markdown_safe(text), "line", line)
         title = one_line(reader.title)[:300]
-        return builder.parsed(self.signature, {"title": title} if title else {}, decoded.notes)
+        return builder.parsed(
+            self.signature,
+            {"title": title} if title else {},
+            decoded.notes,
+            _omissions(reader.items, outside),
+            _no_text(reader, builder.content),
+        )
 
 
-def _main(blocks: list[Block]) -> list[Block]:
-    """The blocks in ``<main>`` or else ``<article>``, if they hold enough; else all."""
-    total = sum(len(block.text) for block in blocks)
-    for least in (2, 1):
-        inner = [block for block in blocks if block.region >= least]
-        size = sum(len(block.text) for block in inner)
-        if size >= _LEAST_MAIN or (size and size >= _SHARE * total):
-            return inner
-    return blocks
+def _judge(reader: BlockReader) -> None:
+    """Decide which regions are left out; what nearly all of a page stands in is not."""
+    blocks = list(_blocks(reader.items))
+    page = sum(block.size - block.linked for block in blocks)
+    spared: list[str] = []
+    for kind in (NAMED, FRAME, BESIDE, HIDDEN, ""):
+        for region in reader.regions:
+            cause = None if region.parent is None else region.parent.cause
+            if cause is None and region.kind not in spared and region.judge(page):
+                cause = region
+            region.cause = cause
+        kept = sum(block.size for block in blocks if block.kept)
+        gone = sum(each.size for each in reader.regions if each.cause is each and each.kind == kind)
+        few = gone > _LEAST_HIDDEN if kind == HIDDEN else kept < _LEAST_LEFT
+        if few and gone > kept * _TIMES:
+            spared.append(kind)
 
 
-def _markdown(block: Block) -> str:
-    text = block.text
+def _blocks(items: Items) -> Iterator[Block]:
+    for item in items:
+        if isinstance(item, Block):
+            yield item
+        else:
+            for row in item.rows:
+                for cell in row.cells:
+                    yield from _blocks(cell.items)
+
+
+def _main(items: Items) -> tuple[Items, Items]:
+    """Split ``items`` into the main content and the rest: the ``<main>`` or else one ``<article>``,
+    if it holds most of the sentences, else all."""
+    total = main = 0
+    articles: Counter[int] = Counter()
+    blocks = [block for block in _blocks(items) if block.kept]
+    weight = attrgetter("prose" if any(block.prose for block in blocks) else "size")
+    for block in blocks:
+        total += weight(block)
+        main += weight(block) if block.main else 0
+        articles[block.article] += weight(block)
+    del articles[0]
+    largest = max(articles.values(), default=0)
+    texts = {each for each, size in articles.items() if size * 4 >= largest}
+    if main and main >= _SHARE * total:
+        return _parted(items, lambda item: item.main)
+    if largest >= total / 2 and sum(articles[each] for each in texts) >= _SHARE * total > 0:
+        return _parted(items, lambda item: item.article in texts)
+    return items, []
+
+
+def _parted(items: Items, inner: Callable[[Block | Table], bool]) -> tuple[Items, Items]:
+    """Split ``items``; a title that the main text lacks, and the sentences below it, go with it."""
+    found = [inner(item) for item in items]
+    first = found.index(True)
+    titles = [at for at, item in enumerate(items) if _is_title(item)]
+    own = any(found[at] for at in titles)
+    title = max((at for at in titles if at < first and not own), default=first)
+    for at in range(title, first):
+        item = items[at]
+        found[at] = isinstance(item, Block) and bool(item.level or item.prose)
+    main = [item for item, is_inner in zip(items, found, strict=True) if is_inner]
+    return main, [item for item, is_inner in zip(items, found, strict=True) if not is_inner]
+
+
+def _is_title(item: Block | Table) -> bool:
+    return isinstance(item, Block) and item.level == 1 and item.kept
+
+
+def _omissions(items: Items, outside: Items) -> list[Omission]:
+    """What is not in the text, by place, the largest first."""
+    texts: dict[tuple[str, str], list[str]] = {}
+    for block in _blocks(items):
+        for piece in block.pieces:
+            if piece.region is not None and piece.region.cause is not None:
+                cause = piece.region.cause
+                texts.setdefault((cause.place, cause.reason), []).append(piece.text)
+    for block in _blocks(outside):
+        texts.setdefault(_OUTSIDE, []).append(block.text)
+    found = [
+        omission(place, words("\n".join(pieces)), reason)
+        for (place, reason), pieces in texts.items()
+    ]
+    return sorted(filter(None, found), key=lambda each: -each.words)
+
+
+def _no_text(reader: BlockReader, content: str) -> str:
+    """Why the page has only a handful of words, "" if it has more."""
+    count, size = len(words(content[:_FEW_CHARACTERS])), len(reader.text)
+    told = count >= _FEW // 2 and any(block.prose and block.kept for block in _blocks(reader.items))
+    if told or count >= (_FEW if size > _LARGE else _FEW // 4):
+        return ""
+    if reader.frames:
+        return "its frames are other files"
+    if reader.scripts:
+        return "the page makes its text by script"
+    return f"it has {counted(count, 'word')} in {size:,} characters" if size > _LARGE else ""
+
+
+_PLAIN = re.compile(
+    r"<!--.*?(?:-->|\Z)"
+    r"|<(annotation|annotation-xml|datalist|defs|desc|metadata|rp|script|style|symbol|template|title)"
+    r"\b(?:[^<>\"']|\"[^\"]*\"|'[^']*')*+>.*?(?:</\1\s*>|\Z)"
+    r"|</?[a-zA-Z](?:[^<>\"']|\"[^\"]*\"|'[^']*')*+>|<[!?/][^<>]*>",
+    re.S | re.I,
+)
+"""What a plain reading of a page leaves out: what no browser shows, and tags."""
+
+
+def _lost(reader: BlockReader) -> Iterator[tuple[str, int]]:
+    """What a plain reading of the page has and its blocks lack, left out or not, and its lines.
+
+    Nothing of all real pages is; a file that breaks off in a tag is, with all that follows.
+    """
+    read = "\n".join(piece.text for block in _blocks(reader.items) for piece in block.pieces)
+    plain = html.unescape(_PLAIN.sub(" ", reader.text))
+    if len("".join(plain.split())) <= len("".join(read.split())) * (1 + _LOST) + _LEAST_LOST:
+        return
+    witness, at = Witness(read), 0
+    for tag in [*_PLAIN.finditer(reader.text), None]:
+        start, end = (len(reader.text), 0) if tag is None else tag.span()
+        text = reader.text[at:start].strip()
+        if len(witness.lost(html.unescape(text))) >= _FEW:
+            yield one_line(html.unescape(text)), reader.line_of(at)
+        at = end
+
+
+def _rendered(items: Items, grid: Grid) -> Iterator[tuple[str, int, str]]:
+    """The text of each block that has one, its line, and what parts it from the block before."""
+    before = ""
+    for item in items:
+        if isinstance(item, Table):
+            for text, line, gap in _rows(item, grid):
+                yield text, line, gap
+                before = "row"
+        elif text := item.text:
+            yield (
+                _markdown(item, text),
+                item.line,
+                "\n" if item.kind == before == "item" else "\n\n",
+            )
+            before = item.kind
+
+
+def _rows(table: Table, grid: Grid) -> Iterator[tuple[str, int, str]]:
+    """A line a row; a first row of one wide cell is the title of the others."""
+    seen = 0
+    for row, cells in grid.rows(table, _cell):
+        titled = row is table.rows[0] and len(row.cells) == 1
+        text = f"| {' | '.join(cells)} |" if len(cells) > 1 and not titled else cells[0]
+        if len(cells) > 1 and seen == 0 and not titled:
+            text += f"\n|{' --- |' * len(cells)}"
+        yield text, row.line, "\n" if seen else "\n\n"
+        seen += not titled
+
+
+def _cell(cell: Cell) -> str:
+    return one_line(" ".join(block.text for block in _blocks(cell.items))).replace("|", "\\|")
+
+
+def _markdown(block: Block, text: str) -> str:
     if block.kind == "pre":
         ticks = max((len(run) for run in re.findall(r"`{3,}", text)), default=2) + 1
         return f"{'`' * ticks}\n{text}\n{'`' * ticks}"
-    if block.kind == "row":
-        return text
     if block.level:
         return f"{'#' * block.level} {one_line(text)}"
     text = markdown_safe(text)
