@@ -9,8 +9,9 @@ from typing import Final
 
 from triptych_backends.parsing.pdf_tables import HYPHEN
 
-_MARKED = re.compile(rf"([^\W_]*){HYPHEN}\s*(?=([^\W_]*))")
-_PARTED = re.compile(rf"[^\W_]*{HYPHEN}\s*[^\W_]*")
+# From the beginning of a word on: from each of its letters it would take quadratic time.
+_MARKED = re.compile(rf"(?<![^\W_])([^\W_]*){HYPHEN}\s*(?=([^\W_]*))")
+_PARTED = re.compile(rf"(?<![^\W_])[^\W_]*(?:{HYPHEN}\s*[^\W_]*)+")
 _WORD = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 _FIRST: Final = frozenset(("non", "self", "three", "two", "well"))
 """First parts that keep their hyphen where a file does not show the word elsewhere."""

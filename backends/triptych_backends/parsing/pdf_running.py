@@ -116,9 +116,7 @@ def _keys(
         (each[0], each[1] - index) for index, each in enumerate(numbers) if each is not None
     )
     return [
-        each[0]
-        if each is not None and shifts[each[0], each[1] - index] >= _FEWEST_PAGES
-        else text[:200]
+        each[0] if each is not None and shifts[each[0], each[1] - index] >= _FEWEST_PAGES else text
         for index, (each, text) in enumerate(zip(numbers, texts, strict=True))
     ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
@@ -19,6 +20,7 @@ from triptych.parsing.contract import ContentBuilder, ParseLimits
 from triptych.parsing.witness import lost
 from triptych.records.unread import Omission
 from triptych_backends.parsing.pdf import read_pdf
+from triptych_backends.parsing.pdf_hyphens import Hyphens
 from triptych_backends.parsing.worker import Reading
 
 
@@ -195,6 +197,13 @@ def test_a_hyphen_of_its_own_stays_at_the_end_of_a_line(lines: list[str], shown:
     reading = read(make_pdf([lines]))
     assert reading.builder.content.startswith(shown)
     assert reading.omissions == []
+
+
+def test_a_long_word_is_looked_at_once() -> None:
+    text = "a" * 1_000_000 + " inter\x02national a\x02b\x02c"
+    began = time.process_time()
+    assert Hyphens([text]).joined(text).endswith(" international abc")
+    assert time.process_time() - began < 5
 
 
 def test_ligatures_of_old_fonts_are_letters() -> None:
