@@ -131,7 +131,7 @@ def _lines(text_page: Any, text: str, turn: _Turn) -> list[Line]:
     raw = import_module("pypdfium2.raw")
     left, right, bottom, top = (ctypes.c_double() for _ in range(4))
     lines, spaced, before = [Line("")], False, 0
-    handle = text_page.raw
+    handle, is_turned = text_page.raw, turn is not _TURNS[0]
     for index in range(text_page.count_chars()):
         code = raw.FPDFText_GetUnicode(handle, index)
         if code in (10, 13):
@@ -141,19 +141,19 @@ def _lines(text_page: Any, text: str, turn: _Turn) -> list[Line]:
             before = code
             continue
         before = code
-        character = _READABLE.get(code) or (chr(code) if code < 0x110000 else "\ufffd")
+        character = chr(code) if code < 0x110000 else "\ufffd"
+        character = _READABLE.get(code, character)
         if not code or character.isspace():
             spaced = True
             continue
         raw.FPDFText_GetCharBox(handle, index, left, right, bottom, top)
-        x0, y0 = turn(left.value, bottom.value)
-        x1, y1 = turn(right.value, top.value)
+        x0, y0, x1, y1 = left.value, bottom.value, right.value, top.value
+        if is_turned:
+            (x0, y0), (x1, y1) = sorted((turn(x0, y0), turn(x1, y1)))
         size = raw.FPDFText_GetFontSize(handle, index)
         if size <= 1.5:  # the size is in the matrix of the text
             size = round(abs(y1 - y0), 1)
-        lines[-1].glyphs.append(
-            Glyph(character, min(x0, x1), max(x0, x1), (y0 + y1) / 2, size, spaced)
-        )
+        lines[-1].glyphs.append(Glyph(character, x0, x1, (y0 + y1) / 2, size, spaced))
         spaced = False
     plain = plain_lines(text)
     if len(lines) != len(plain):

@@ -22,6 +22,8 @@ _GARBLED = 0.05
 """Of the words of a page: where drawing its form loses more, it is read without."""
 _STAMP = 12
 """Words that may stand on a page that is a picture otherwise."""
+_BRIEF = 1_000
+"""Characters of a page, in which so many words are counted."""
 _COVERED = 0.6
 """Of a page, how much pictures cover where they are the page."""
 
@@ -143,7 +145,7 @@ def is_picture(page: Any, text: str) -> bool:
     """Return whether the page shows something, and its ``text`` does not say what: it has none, or
     a stamp or page number beside a picture of the page."""
     raw = import_module("pypdfium2.raw")
-    count = len(words(text))
+    count = len(words(text.strip()[:_BRIEF]))
     if count > _STAMP:
         return False
     if count:
