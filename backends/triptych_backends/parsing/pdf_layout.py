@@ -7,99 +7,159 @@ is right where most other orders are wrong; only the characters of a table leave
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
 import attrs
 
 from triptych.parsing.contract import one_line
-from triptych_backends.parsing.pdf_tables import Glyph, Grid, find_grids, find_rows
+from triptych.parsing.witness import lost, words
+from triptych_backends.parsing.pdf_tables import (
+    HYPHEN,
+    Glyph,
+    Grid,
+    Rule,
+    find_grids,
+    find_rows,
+    runs,
+    text_of,
+)
 
 _MOST_PATHS = 5_000
 _MOST_SEGMENTS = 20_000
 _THIN = 3.0
 """Points: a filled rectangle that is no thicker is a rule."""
 _LONGEST_CELL = 600
-_HYPHEN = "\xad"
-"""For PDFium's mark of a hyphen that ends a line."""
+_LOST = 0.02
+"""Of the words of a page: where its tables lack more, it has none."""
+_SAMPLE = 40
+# Fonts of TeX that do not say what their letters mean give bare codes: ligatures of the encodings
+# OT1 and T1, quotes and dashes of T1. The other controls part words.
+_READABLE: dict[int, str] = str.maketrans(
+    {
+        **{chr(code): " " for code in (*range(1, 9), *range(14, 32))},
+        **dict(zip("\x0b\x0c\x0e\x0f", ("ff", "fi", "ffi", "ffl"), strict=True)),
+        **dict(zip("\x1b\x1c\x1d\x1e\x1f", ("ff", "fi", "fl", "ffi", "ffl"), strict=True)),
+        **dict(zip("\x10\x11\x12\x13\x14\x15\x16", "“”„«»–—", strict=True)),
+        HYPHEN: HYPHEN,
+        "\ufffe": HYPHEN,
+    }
+)
+
+
+def readable(text: str) -> str:
+    """PDFium's text with plain line ends, ligatures as letters, and hyphens that end a line as
+    `HYPHEN`."""
+    return text.replace("\r\n", "\n").replace("\r", "\n").translate(_READABLE)
 
 
 @attrs.define(slots=True)
 class Line:
     """A line of text, the size of most of it in points (0: not known), and its characters.
 
-    ``letters`` counts them as they were before a table took some.
+    ``letters`` counts them as they were before a table took some. ``table`` has the rows of the
+    table that begins where the line stands, before the rest of its text.
     """
 
     text: str
     size: float = 0.0
     letters: int = 0
     glyphs: list[Glyph] = attrs.field(factory=list)
+    table: list[list[str]] | None = None
+
+    @property
+    def shown(self) -> str:
+        """All that stands on the line, for comparison."""
+        return " ".join([*(cell for row in self.table or () for cell in row), self.text])
 
 
-@attrs.define(slots=True)
-class PageLayout:
-    """The lines of a page; where a table stands, ``tables`` has its rows by the line's number."""
-
-    lines: list[Line]
-    tables: dict[int, list[list[str]]] = attrs.field(factory=dict)
+def plain_lines(text: str) -> list[Line]:
+    """The lines of a page without a layout."""
+    return [Line(each) for each in text.split("\n")]
 
 
-def read_layout(page: Any, text_page: Any, text: str) -> PageLayout:
-    """The layout of a page whose text is ``text``.
+def read_layout(page: Any, text_page: Any, text: str) -> list[Line]:
+    """The lines and tables of a page whose `readable` text is ``text``.
 
-    Where the characters do not give the same lines as the text, there is none but the lines.
+    Where the characters do not give the same lines as the text, there is none but the lines. Where
+    tables would lose words of the text, they stay lines.
     """
-    plain = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    lines = _lines(text_page)
-    if len(lines) != len(plain):
-        return PageLayout([Line(each) for each in plain])
-    for line, shown in zip(lines, plain, strict=True):
-        line.text = shown
-    layout = PageLayout(lines)
-    for grid in find_grids(*_rules(page)):
-        _take_grid(layout, grid)
-    for first, last, rows in find_rows(
-        [[] if at in layout.tables else line.glyphs for at, line in enumerate(layout.lines)]
-    ):
-        layout.tables[first] = rows
-        for line in layout.lines[first : last + 1]:
+    turn = _turn(text_page)
+    lines = _lines(text_page, text, turn)
+    for grid in find_grids(*_rules(page, turn)):
+        _take_grid(lines, grid)
+    for first, last, rows in find_rows([[] if line.table else line.glyphs for line in lines]):
+        for line in lines[first : last + 1]:
             line.text, line.glyphs = "", []
-    return layout
+        lines[first].table = rows
+    if any(line.table for line in lines):
+        gone = lost(text, "\n".join(line.shown for line in lines)).total()
+        if gone > _LOST * len(words(text)):
+            return _lines(text_page, text, turn)
+    return lines
 
 
-def _lines(text_page: Any) -> list[Line]:
+_Turn = Callable[[float, float], tuple[float, float]]
+_TURNS: tuple[_Turn, ...] = (
+    lambda x, y: (x, y),
+    lambda x, y: (-y, x),
+    lambda x, y: (-x, -y),
+    lambda x, y: (y, -x),
+)
+
+
+def _turn(text_page: Any) -> _Turn:
+    """What turns the points of a page so that most of its text runs from left to right.
+
+    Boxes and paths are those of the page before it is rotated to be shown.
+    """
+    raw = import_module("pypdfium2.raw")
+    count = text_page.count_chars()
+    handle = text_page.raw
+    quarters = Counter(
+        round(raw.FPDFText_GetCharAngle(handle, at) / (math.pi / 2)) % 4
+        for at in range(0, count, count // _SAMPLE + 1)
+        if raw.FPDFText_IsGenerated(handle, at) == 0
+    )
+    return _TURNS[max(quarters, key=quarters.__getitem__, default=0)]
+
+
+def _lines(text_page: Any, text: str, turn: _Turn) -> list[Line]:
     raw = import_module("pypdfium2.raw")
     left, right, bottom, top = (ctypes.c_double() for _ in range(4))
-    lines, spaced, before = [Line("")], False, ""
-    glyphs: list[Glyph] = []
-    handle = text_page.raw
+    lines, spaced, before = [Line("")], False, 0
+    handle, is_turned = text_page.raw, turn is not _TURNS[0]
     for index in range(text_page.count_chars()):
         code = raw.FPDFText_GetUnicode(handle, index)
         if code in (10, 13):
-            if not (code == 10 and before == "\r"):
-                lines[-1].glyphs = glyphs
+            if not (code == 10 and before == 13):
                 lines.append(Line(""))
-                glyphs, spaced = [], False
-            before = chr(code)
+                spaced = False
+            before = code
             continue
-        before = character = (
-            _HYPHEN if code in (2, 0xFFFE) else chr(code) if code < 0x110000 else "\ufffd"
-        )
+        before = code
+        character = chr(code) if code < 0x110000 else "\ufffd"
+        character = _READABLE.get(code, character)
         if not code or character.isspace():
             spaced = True
             continue
         raw.FPDFText_GetCharBox(handle, index, left, right, bottom, top)
+        x0, y0, x1, y1 = left.value, bottom.value, right.value, top.value
+        if is_turned:
+            (x0, y0), (x1, y1) = sorted((turn(x0, y0), turn(x1, y1)))
         size = raw.FPDFText_GetFontSize(handle, index)
         if size <= 1.5:  # the size is in the matrix of the text
-            size = round(top.value - bottom.value, 1)
-        glyphs.append(
-            Glyph(character, left.value, right.value, (bottom.value + top.value) / 2, size, spaced)
-        )
+            size = round(abs(y1 - y0), 1)
+        lines[-1].glyphs.append(Glyph(character, x0, x1, (y0 + y1) / 2, size, spaced))
         spaced = False
-    lines[-1].glyphs = glyphs
-    for line in lines:
+    plain = plain_lines(text)
+    if len(lines) != len(plain):
+        return plain
+    for line, shown in zip(lines, plain, strict=True):
+        line.text = shown.text
         if line.glyphs:
             sizes = sorted(glyph.size for glyph in line.glyphs)
             line.letters = len(sizes)
@@ -107,16 +167,17 @@ def _lines(text_page: Any) -> list[Line]:
     return lines
 
 
-def _rules(page: Any) -> tuple[list[tuple[float, float, float]], list[tuple[float, float, float]]]:
+def _rules(page: Any, turn: _Turn) -> tuple[list[Rule], list[Rule]]:
     """Horizontal rules as (y, from, to), and vertical ones as (x, from, to)."""
     raw = import_module("pypdfium2.raw")
-    across: list[tuple[float, float, float]] = []
-    upright: list[tuple[float, float, float]] = []
+    across: list[Rule] = []
+    upright: list[Rule] = []
     objects = page.get_objects(filter=[raw.FPDF_PAGEOBJ_PATH], max_depth=1)
     for count, each in enumerate(objects):
         if count >= _MOST_PATHS or len(across) + len(upright) > _MOST_SEGMENTS:
             return [], []  # a drawing
-        for x0, y0, x1, y1 in _edges(raw, each):
+        for left, bottom, right, top in _edges(raw, each):
+            (x0, y0), (x1, y1) = turn(left, bottom), turn(right, top)
             if abs(y1 - y0) <= 1 < abs(x1 - x0):
                 across.append(((y0 + y1) / 2, min(x0, x1), max(x0, x1)))
             elif abs(x1 - x0) <= 1 < abs(y1 - y0):
@@ -152,24 +213,21 @@ def _edges(raw: Any, path: Any) -> list[tuple[float, float, float, float]]:
     return found
 
 
-def _take_grid(layout: PageLayout, grid: Grid) -> None:
+def _take_grid(lines: Sequence[Line], grid: Grid) -> None:
     """Move the characters in ``grid`` from their lines to a table, if it is one."""
     cells: dict[tuple[int, int], list[str]] = {}
-    taken: dict[int, list[Glyph]] = {}
-    last: dict[tuple[int, int], int] = {}
-    for number, line in enumerate(layout.lines):
-        for glyph in line.glyphs:
-            cell = grid.cell((glyph.left + glyph.right) / 2, glyph.middle)
+    left: dict[int, list[Glyph]] = {}
+    taken: list[int] = []
+    for number, line in enumerate(lines):
+        for run in runs(line.glyphs, grid):
+            cell = grid.cell(run)
             if cell is None:
+                left.setdefault(number, []).extend(run)
                 continue
-            pieces = cells.setdefault(cell, [])
-            if pieces and (glyph.spaced or last[cell] != number):
-                pieces.append(" ")
-            pieces.append(glyph.text)
-            last[cell] = number
-            taken.setdefault(number, []).append(glyph)
+            cells.setdefault(cell, []).append(text_of(run))
+            taken.append(number)
     rows = [
-        [_cell_text(cells.get((row, column), ())) for column in range(grid.columns)]
+        [one_line(" ".join(cells.get((row, column), ()))) for column in range(grid.columns)]
         for row in range(grid.rows)
     ]
     rows = [row for row in rows if any(row)]
@@ -180,23 +238,11 @@ def _take_grid(layout: PageLayout, grid: Grid) -> None:
         return
     if max(map(len, filled)) > _LONGEST_CELL:
         return  # boxes that hold the text of a page are its design
-    for number, glyphs in taken.items():
-        line = layout.lines[number]
-        gone = set(map(id, glyphs))
-        line.glyphs = [glyph for glyph in line.glyphs if id(glyph) not in gone]
-        line.text = _text(line.glyphs)
-    layout.tables[min(taken)] = rows
-
-
-def _cell_text(pieces: Sequence[str]) -> str:
-    # A hyphen that only the end of a line has made goes with the line; the cell's last one stays.
-    text = one_line("".join(pieces))
-    kept = "-" if text.endswith(_HYPHEN) else ""
-    return text.replace(f"{_HYPHEN} ", "").replace(_HYPHEN, "") + kept
-
-
-def _text(glyphs: Sequence[Glyph]) -> str:
-    return "".join(f" {glyph.text}" if glyph.spaced else glyph.text for glyph in glyphs).strip()
+    for number in set(taken):
+        line = lines[number]
+        line.glyphs = left.get(number, [])
+        line.text = text_of(line.glyphs)
+    lines[taken[0]].table = rows
 
 
 def markdown_table(rows: Sequence[Sequence[str]]) -> str:

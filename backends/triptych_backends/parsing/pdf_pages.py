@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from triptych.errors import ParseError
 from triptych.parsing.contract import ParseLimits
-from triptych_backends.parsing.pdf import opened, page_of
+from triptych_backends.parsing.pdf_source import opened, page_of
 from triptych_backends.parsing.worker import Reading, ask_worker
 
 _WIDTH, _HEIGHT = 900, 3_000

@@ -5,15 +5,37 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from statistics import median
 
 import attrs
 
 _NEAR = 3.0
 """Points between two lines that are drawn as one, or that meet."""
+_TOUCH = 0.5
+"""Points by which a letter may reach over a rule that stands beside it."""
 _MOST_LINES = 600
+HYPHEN = "\x02"
+"""Where PDFium has joined two lines at a hyphen."""
 
 Rule = tuple[float, float, float]
 """Where it stands on one axis, and from where to where on the other."""
+
+
+@attrs.define(slots=True)
+class Glyph:
+    """A visible character, the middle of its box, and whether white space stands before it."""
+
+    text: str
+    left: float
+    right: float
+    middle: float
+    size: float
+    spaced: bool
+
+
+def text_of(glyphs: Sequence[Glyph]) -> str:
+    """What ``glyphs`` say, on one line."""
+    return "".join(f" {glyph.text}" if glyph.spaced else glyph.text for glyph in glyphs).strip()
 
 
 @attrs.frozen
@@ -35,19 +57,49 @@ class Grid:
         """How many columns there are."""
         return len(self.xs) - 1
 
-    def cell(self, x: float, y: float) -> tuple[int, int] | None:
-        """Row (from the top) and column of a point; of a merged cell, those of its first.
+    def column(self, x: float) -> int:
+        """The column of a point, -1 left of all."""
+        return bisect_right(self.xs, x) - 1
+
+    def cell(self, run: Sequence[Glyph]) -> tuple[int, int] | None:
+        """Row (from the top) and column of a run of text; of a merged cell, those of its first.
 
         None outside of the grid.
         """
-        column, row = bisect_right(self.xs, x) - 1, bisect_right(self.ys, y) - 1
+        left, right = min(each.left for each in run), max(each.right for each in run)
+        y = median(each.middle for each in run)
+        column, row = self.column((left + right) / 2), bisect_right(self.ys, y) - 1
         if not (0 <= column < self.columns and 0 <= row < self.rows):
             return None
-        while column > 0 and not _is_drawn(self.upright, self.xs[column], y):
+        while column > 0 and not self.is_parted(column, y):
             column -= 1
-        while row < self.rows - 1 and not _is_drawn(self.across, self.ys[row + 1], x):
+        # A rule that ends above the run is not above another cell: the run stays whole.
+        while row < self.rows - 1 and not _is_drawn(self.across, self.ys[row + 1], left, right):
             row += 1
         return self.rows - 1 - row, column
+
+    def is_parted(self, column: int, y: float) -> bool:
+        """Whether there is a rule left of ``column`` at the height ``y``."""
+        return _is_drawn(self.upright, self.xs[column], y - _NEAR, y + _NEAR)
+
+
+def runs(glyphs: Sequence[Glyph], grid: Grid) -> Iterator[list[Glyph]]:
+    """The pieces of a line: white space parts them, or a rule of ``grid`` between two letters."""
+    run: list[Glyph] = []
+    for glyph in glyphs:
+        if run and (_is_apart(run[-1], glyph) or _is_between(grid, run[-1], glyph)):
+            yield run
+            run = []
+        run.append(glyph)
+    if run:
+        yield run
+
+
+def _is_between(grid: Grid, one: Glyph, other: Glyph) -> bool:
+    first, last = grid.column(one.right - _TOUCH), grid.column(other.left + _TOUCH)
+    return any(
+        at < len(grid.xs) and grid.is_parted(at, other.middle) for at in range(first + 1, last + 1)
+    )
 
 
 def find_grids(across: Sequence[Rule], upright: Sequence[Rule]) -> Iterator[Grid]:
@@ -100,10 +152,10 @@ def _places(values: Sequence[float]) -> list[float]:
     return places
 
 
-def _is_drawn(rules: Sequence[Rule], place: float, at: float) -> bool:
+def _is_drawn(rules: Sequence[Rule], place: float, start: float, end: float) -> bool:
+    """Whether a rule at ``place`` stands anywhere between ``start`` and ``end``."""
     return any(
-        abs(other - place) <= _NEAR and low - _NEAR <= at <= high + _NEAR
-        for other, low, high in rules
+        abs(other - place) <= _NEAR and low <= end and start <= high for other, low, high in rules
     )
 
 
@@ -113,18 +165,6 @@ _ALIGNED = 4.0
 """Points by which the edges of a column may differ."""
 _FEWEST_ROWS = 3
 _FEWEST_COLUMNS = 3
-
-
-@attrs.define(slots=True)
-class Glyph:
-    """A visible character, the middle of its box, and whether white space stands before it."""
-
-    text: str
-    left: float
-    right: float
-    middle: float
-    size: float
-    spaced: bool
 
 
 @attrs.frozen
@@ -157,20 +197,26 @@ def find_rows(lines: Sequence[Sequence[Glyph]]) -> list[tuple[int, int, list[lis
     return found
 
 
+def spaced_cells(line: Sequence[Glyph]) -> list[str]:
+    """The texts of a line that wide white space parts."""
+    return [cell.text for cell in _cells(line)]
+
+
+def _is_apart(one: Glyph, other: Glyph) -> bool:
+    """Whether two neighbouring letters stand in two pieces of text."""
+    gap = other.left - one.right
+    is_wide = gap > max(_GAP * other.size, 6.0) or gap < -4 * other.size
+    return is_wide or one.text == HYPHEN
+
+
 def _cells(line: Sequence[Glyph]) -> list[_Cell]:
     cells: list[_Cell] = []
-    text, left, right = "", 0.0, 0.0
-    for glyph in line:
-        gap = glyph.left - right
-        if text and (gap > max(_GAP * glyph.size, 6.0) or gap < -4 * glyph.size):
-            cells.append(_Cell(text.replace("\xad", "-"), left, right))
-            text = ""
-        if not text:
-            left = glyph.left
-        text += f" {glyph.text}" if glyph.spaced and text else glyph.text
-        right = glyph.right
-    if text:
-        cells.append(_Cell(text.replace("\xad", "-"), left, right))
+    piece: list[Glyph] = []
+    for glyph, following in itertools.zip_longest(line, line[1:]):
+        piece.append(glyph)
+        if following is None or _is_apart(glyph, following):
+            cells.append(_Cell(text_of(piece), piece[0].left, glyph.right))
+            piece = []
     ordered = all(one.right <= other.left for one, other in itertools.pairwise(cells))
     return cells if ordered else []
 

@@ -18,8 +18,9 @@ from hypothesis import given, settings, strategies as st
 from support.document_files import make_pdf, raw_pdf
 from triptych.chunking import default_chunkers
 from triptych.parsing.contract import ContentBuilder, ParseLimits
-from triptych_backends.parsing.pdf import PdfParser, read_pdf, sized_headings
-from triptych_backends.parsing.pdf_layout import Line, PageLayout
+from triptych_backends.parsing.pdf import PdfParser, read_pdf
+from triptych_backends.parsing.pdf_headings import sized_headings
+from triptych_backends.parsing.pdf_layout import Line
 from triptych_backends.parsing.pdf_tables import Glyph
 from triptych_backends.parsing.worker import Reading
 
@@ -233,7 +234,7 @@ def set_line(text: str, size: float, at: float, left: float = 72.0) -> Line:
 
 
 def headings_in(*lines: Line) -> list[str]:
-    found = sized_headings([PageLayout(list(lines))])
+    found = sized_headings([lines])
     return [text for _, text in found.get(0, [])]
 
 
