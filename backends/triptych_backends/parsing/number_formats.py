@@ -37,9 +37,11 @@ _USUAL = {
     48: "0.0E+0",
     **dict.fromkeys((*range(27, 37), *range(50, 59)), "yyyy-mm-dd"),
 }
+# Excel's formats have 255 characters at most; the bounds keep a longer one linear.
 _TOKEN = re.compile(
-    r'"(?P<quoted>[^"]*)"|\\(?P<escaped>.)|_.|\*.|\[\$(?P<currency>[^\]-]*)[^\]]*\]'
-    r"|\[(?P<elapsed>h+|m+|s+)\]|(?P<condition>\[[<>=][^\]]*\])|\[[^\]]*\]"
+    r'"(?P<quoted>[^"]{0,255}+)"|\\(?P<escaped>.)|_.|\*.'
+    r"|\[\$(?P<currency>[^\]-]{0,255}+)[^\]]{0,255}+\]"
+    r"|\[(?P<elapsed>h+|m+|s+)\]|(?P<condition>\[[<>=][^\]]{0,255}+\])|\[[^\]]{0,255}+\]"
     r"|(?P<date>AM/PM|A/P|y+|m+|d+|h+|s+(?:\.0+)?)"
     r"|(?P<code>General|E[+-]|[0#?.,%/@;])|(?P<other>.)",
     re.IGNORECASE | re.DOTALL,
