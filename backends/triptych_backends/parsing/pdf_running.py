@@ -31,6 +31,7 @@ _AFTER_WORD = re.compile(
     rf"(?<!\w){_WORD}\s*(\d{{1,5}}|[ivxlc]{{1,8}}\b)(?:\s*{_OF}\s*\d+)?(?![.,:-]?\d)\s*[页頁]?",
     re.I,
 )
+_COUNTED = re.compile(rf"\b(\d{{1,5}})\s*{_OF}\s*(\d{{1,5}})\b", re.I)
 _BAR = re.compile(r"\s[|•·‒–—-]\s")
 
 
@@ -132,7 +133,8 @@ def _page_number(line: Line, text: str, pages: int) -> tuple[str, int] | None:
         value = _value(found[1])
         is_year = pages < value and 1900 <= value < 2100
         return None if is_year else (_NUMBER, value)
-    found = _AFTER_WORD.search(text) or re.search(rf"\b(\d+)\s*{_OF}\s*{pages}\b", text, re.I)
+    of_all = (each for each in _COUNTED.finditer(text) if int(each[2]) == pages)
+    found = _AFTER_WORD.search(text) or next(of_all, None)
     if found:
         rest = text[: found.start()] + text[found.end() :]
         has_words = any(map(str.isalnum, rest))

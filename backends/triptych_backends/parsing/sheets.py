@@ -28,7 +28,7 @@ from triptych_backends.parsing.worker import Reading
 
 _MOST_ROWS = 1_048_576  # a sheet's; a file may claim a row far after
 _MOST_COLUMNS = 16_384
-_MERGED = re.compile(rb"<(?:\w+:)?mergeCell\s[^>]*?ref\s*=\s*[\"']([A-Z]+)(\d+):([A-Z]+)(\d+)")
+_MERGED = re.compile(rb"<(?:\w+:)?mergeCell\s[^<>]*?ref\s*=\s*[\"']([A-Z]+)(\d+):([A-Z]+)(\d+)")
 _CELL = re.compile(r"\$?([A-Z]{1,3})\$?(\d{1,7})$")
 _ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
 _PRINTED = tuple(
