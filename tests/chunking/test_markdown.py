@@ -268,7 +268,7 @@ def test_sizes_that_make_no_sense_are_refused(size: int, overlap: int) -> None:
 def test_the_signature_covers_every_option() -> None:
     chunkers = [MarkdownChunker(), MarkdownChunker(size=500), MarkdownChunker(overlap=9)]
     assert len({chunker.signature for chunker in chunkers}) == 3
-    assert MarkdownChunker().signature == "markdown/2(size=800,overlap=0)"
+    assert MarkdownChunker().signature == "markdown/3(size=800,overlap=0)"
 
 
 def test_chunks_of_one_document_are_pinned_by_the_signature() -> None:

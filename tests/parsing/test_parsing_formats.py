@@ -437,7 +437,7 @@ def test_whatever_a_parser_raises_is_reported_as_an_error_of_the_file() -> None:
 
 def test_a_signature_tells_what_reads_a_name() -> None:
     parsers = FileParsers(base_parsers(), fallback=TextParser())
-    assert parsers.signature("a.CSV") == "csv/1"
+    assert parsers.signature("a.CSV") == "csv/2"
     assert parsers.signature("a.txt") == "text/5"
     assert {"html/3", "text/5"} <= set(parsers.signature("noending").split(";"))
 
@@ -456,5 +456,5 @@ def test_a_parsed_file_gives_the_document_to_put() -> None:
     assert document.content == parsed.content
     assert document.metadata == {"kind": "mine", "lang": "en"}
     assert document.outline
-    assert (document.if_version, document.parser_sig) == (3, "csv/1")
+    assert (document.if_version, document.parser_sig) == (3, "csv/2")
     assert len(document.original_sha256) == 64

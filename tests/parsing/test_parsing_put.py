@@ -42,7 +42,7 @@ def test_a_hit_names_the_place_in_the_file(
         assert 'locator="line 3"' in triptych.format_xml([hit])
         stored = kb.get_document("d", "a.csv")
         assert stored.original_sha256 == hashlib.sha256(TABLE).hexdigest()
-        assert stored.parser_sig == "csv/1"
+        assert stored.parser_sig == "csv/2"
         assert stored.content == parsed.content
         # Nothing is done again, neither by a put nor by a rebuild.
         again = kb.put_documents("d", [parsed.document("a.csv", {"lang": "en"})])
@@ -129,7 +129,7 @@ def test_the_short_ways_take_a_parser(tmp_path: Path) -> None:
         report = triptych.ingest_directory(kb, folder, "d", parser=default_parser())
         assert (report.added, [each.name for each in report.failed]) == (2, ["b.json"])
         stored = triptych.ingest_file(kb, folder / "a.csv", "d", name="t", parser=default_parser())
-        assert (stored.name, stored.parser_sig) == ("t", "csv/1")
+        assert (stored.name, stored.parser_sig) == ("t", "csv/2")
         with pytest.raises(ParseError, match="JSON"):
             triptych.ingest_file(kb, folder / "b.json", "d", parser=default_parser())
         plain = FileParsers([MarkdownParser()], fallback=TextParser())

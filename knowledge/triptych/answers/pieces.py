@@ -15,6 +15,7 @@ from triptych._internal.xml_text import attribute_text, element_text
 from triptych.errors import ValidationError
 from triptych.records import DerivedSig, Layer, StaleReason, to_layer
 from triptych.records.serialization import to_dict
+from triptych.text.labels import titles_of
 
 if TYPE_CHECKING:
     from triptych.text.injection import Sign
@@ -160,6 +161,7 @@ _LINE_END: Final = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _STEERING: Final = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u202a-\u202e\u2066-\u2069]")
 _PLAIN_NAME: Final = regex.compile(r"[\p{L}\p{N}_./@+-]++(?: [\p{L}\p{N}_./@+-]++)*+", regex.V1)
 _LONGEST_HEADING: Final = 80
+_LONGEST_HEAD: Final = 200
 _LAYERS: Final = {Layer.ABSTRACT: "abstract", Layer.OVERVIEW: "overview"}
 _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 
@@ -267,7 +269,11 @@ def _markdown(piece: Piece, mark: str) -> str:
 
 
 def _section(piece: Piece) -> str:
-    return _one_line(" > ".join(piece.citation.heading_path))
+    """The titles, cut where they are long, and the whole head of a table, which says more."""
+    path = piece.citation.heading_path
+    titles = titles_of(path)
+    heads = [_one_line(head, _LONGEST_HEAD) for head in path[len(titles) :]]
+    return " > ".join(filter(None, [_one_line(" > ".join(titles)), *heads]))
 
 
 def _header(piece: Piece, *, marked: bool = False, fenced: bool = False) -> str:
@@ -305,9 +311,9 @@ def _lines(lines: Sequence[int]) -> str:
     return f"{lines[0]}" if lines[0] == lines[-1] else f"{lines[0]}-{lines[-1]}"
 
 
-def _one_line(text: str) -> str:
+def _one_line(text: str, longest: int = _LONGEST_HEADING) -> str:
     line = " ".join(_STEERING.sub(_REPLACEMENT, _LINE_END.sub(" ", text)).split())
-    return line if len(line) <= _LONGEST_HEADING else f"{line[: _LONGEST_HEADING - 1]}…"
+    return line if len(line) <= longest else f"{line[: longest - 1]}…"
 
 
 def _escaped(line: str) -> str:

@@ -7,7 +7,7 @@ code points; a line of Unicode whitespace is blank.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import TypeAlias
 
@@ -223,9 +223,6 @@ def first_heading(content: str) -> str | None:
     return _first_heading(unify_line_ends(content))[0]
 
 
-_TABLE = re.compile(r"[^\n]*+\n[ \t]*+(?:\|[ \t]*+)?:?-++:?[ \t]*+(?:\||$)", re.MULTILINE)
-
-
 @attrs.define
 class Section:
     """A run of blocks under one heading.
@@ -272,6 +269,47 @@ def sections(text: str) -> Iterator[Section]:
         yield section
 
 
-def is_table(text: str, start: int, end: int) -> bool:
-    """Whether the paragraph in `text[start:end]` is a table: its second line says so."""
-    return _TABLE.match(text, start, end) is not None
+_RULE_CELL = r"[ \t]*+:?-++:?[ \t]*+"
+_TABLE = re.compile(
+    r"^(?P<head>[^\n|]*+\|[^\n]*+)\n"
+    rf"(?=[^\n|]*+\|)[ \t>]*+\|?{_RULE_CELL}(?:\|{_RULE_CELL})*+\|?[ \t]*+$"
+    r"(?:\n[^\n|]*+\|[^\n]*+)*+",
+    re.MULTILINE,
+)
+_BAR = re.compile(r"(?<!\\)\|")
+_HTML_TABLE = re.compile(
+    r"<table\b(?:[^<]|<(?!table\b|/tr\b|/thead\b))*+</(?:tr|thead)\b", re.IGNORECASE
+)
+_HTML_NAME = re.compile(r"</?th\b[^<>]*+>", re.IGNORECASE)
+_TAG = re.compile(r"<[^<>]*+>")
+
+
+def tables(text: str, start: int, end: int) -> list[tuple[int, int, str]]:
+    """Return the tables in `text[start:end]`: where each begins and ends, and its head.
+
+    A table is one of Markdown, or of HTML with ``<th>``. The head is in one form,
+    `| Article | Count |`, of at most 200 code points: what exceeds them is "…". It is "" if it has
+    no letters or digits.
+    """
+    found = []
+    if text.find("|", start, end) >= 0:
+        for each in _TABLE.finditer(text, start, end):
+            cells = _BAR.split(each["head"].strip(" \t>"))
+            cells = cells[not cells[0] : len(cells) - (not cells[-1])]
+            found.append((each.start(), each.end(), _head(cells)))
+    close, html = start, text.find("</", start, end) >= 0
+    for each in _HTML_TABLE.finditer(text, start, end) if html else ():
+        if close < each.end():
+            close = text.find("</table", each.end(), end)
+            close = end if close < 0 else close
+        names = [_TAG.sub(" ", name) for name in _HTML_NAME.split(each[0])[1::2]]
+        found.append((each.start(), close, _head(names)))
+    return sorted(found)
+
+
+def _head(cells: Sequence[str]) -> str:
+    head = f"| {' | '.join(' '.join(cell.split()) for cell in cells)} |"
+    if len(head) > HEADING_LIMIT:
+        cut = head.rfind(" | ", 0, HEADING_LIMIT - 3)
+        head = f"{head[: cut if cut > 0 else HEADING_LIMIT - 6]} | … |"
+    return head if any(map(str.isalnum, head)) else ""

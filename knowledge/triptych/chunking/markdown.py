@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import attrs
 
-from triptych.chunking.blocks import LIST_ITEM, PARAGRAPH, Block, Section, is_table, sections
+from triptych.chunking.blocks import LIST_ITEM, PARAGRAPH, Block, Section, sections, tables
 from triptych.chunking.boundaries import (
     next_visible,
     overlap_start,
@@ -126,6 +126,9 @@ class MarkdownChunker:
     depend on a hash of the text at the cut (`pack`), not on counting, so that an edit changes only
     the chunks around it.
 
+    A chunk that begins inside a table has the table's head as the last part of its heading path,
+    `| Article | Count |`.
+
     With `overlap`, each chunk but a section's first repeats up to that many code points of the
     previous chunk, from the start of a word. Without it every visible character of the document is
     in exactly one chunk. Front matter is a separate section without a heading path. A leading byte
@@ -146,7 +149,7 @@ class MarkdownChunker:
     @property
     def signature(self) -> str:
         """The signature of algorithm, size and overlap."""
-        return f"markdown/2(size={self.size},overlap={self.overlap})"
+        return f"markdown/3(size={self.size},overlap={self.overlap})"
 
     def chunk(self, content: str) -> list[ChunkSpec]:
         """Return the chunks of `content`, in linear time."""
@@ -156,10 +159,15 @@ class MarkdownChunker:
         parts = [_Part(each.path, _spans(text, each, limit)) for each in sections(text)]
         for path, spans in _joined(text, parts, limit) if self.joins else parts:
             least = first = spans[0][0]
+            above = tables(text, first, spans[-1][1])[::-1] if len(spans) > 1 else []
             for start, end in spans:
                 if self.overlap and start > first:
                     start = overlap_start(text, max(least, start - self.overlap), start)
-                specs.append(ChunkSpec(index=len(specs), start=start, end=end, heading_path=path))
+                while above and above[-1][1] <= start:
+                    above.pop()
+                head = above[-1][2] if above and above[-1][0] < start else ""
+                own = (*path, head) if head else path
+                specs.append(ChunkSpec(index=len(specs), start=start, end=end, heading_path=own))
                 least = start + 1
         return specs
 
@@ -262,7 +270,7 @@ def _is_mark(text: str, start: int, end: int) -> bool:
 def _pieces(text: str, block: Block, tier: int, size: int) -> Iterator[Unit]:
     """Cut a block that is too large: sentences or lines, and at the limit what is left."""
     kind, start, end = block
-    by_lines = kind != PARAGRAPH or is_table(text, start, end)
+    by_lines = kind != PARAGRAPH or bool(tables(text, start, end))
     if by_lines:
         spans = [found.span() for found in _LINE.finditer(text, start, end)]
     else:

@@ -47,9 +47,10 @@ class ChunkSpec:
 
     Offsets are Unicode code points: `content[start:end]` is the chunk. `heading_path` has the
     titles of its sections, outermost first; if it contains several sections, the last part has the
-    titles of all, `One / Two`. `window_start` and `window_end` are the wider span of a window
-    chunker, None from other chunkers. `locator` is the page, cell or slide in the original file,
-    None for plain text.
+    titles of all, `One / Two`. A chunk that begins inside a table has the table's head after them,
+    `| Article | Count |`. `window_start` and `window_end` are the wider span of a window chunker,
+    None from other chunkers. `locator` is the page, cell or slide in the original file, None for
+    plain text.
 
     Raises ValidationError if the spans are inconsistent.
     """

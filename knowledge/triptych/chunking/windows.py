@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import attrs
 
-from triptych.chunking.blocks import LIST_ITEM, PARAGRAPH, Block, Section, is_table, sections
+from triptych.chunking.blocks import LIST_ITEM, PARAGRAPH, Block, Section, sections, tables
 from triptych.chunking.boundaries import (
     align_left,
     break_before,
@@ -284,6 +284,6 @@ def _markdown_pieces(text: str, section: Section) -> Iterator[Span]:
 
 def _block_pieces(text: str, block: Block) -> list[Span]:
     kind, start, end = block
-    if kind == LIST_ITEM or (kind == PARAGRAPH and not is_table(text, start, end)):
+    if kind == LIST_ITEM or (kind == PARAGRAPH and not tables(text, start, end)):
         return sentence_spans(text, start, end)
     return [(start, trimmed_end(text, start, end))]

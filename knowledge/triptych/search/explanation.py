@@ -48,7 +48,7 @@ from triptych.search.listing import TextVerifier
 from triptych.search.query import has_words
 from triptych.search.request import Found, SearchRequest
 from triptych.search.trace import Stage, traced
-from triptych.text import get_analyzer, label_of
+from triptych.text import get_analyzer, label_of, titles_of
 
 _LOOKED = 1_000  # how far down each lane is searched for the document
 _NOT_ALONE = ("stale", "no_vectors", "min_score")  # what does not keep a document out by itself
@@ -343,7 +343,7 @@ def _named(info: DocumentInfo) -> Condition:
 
 def _value(field: str, info: DocumentInfo, chunks: Sequence[DerivedChunk]) -> object:
     if field == HEADING:
-        return sorted({each for chunk in chunks for each in chunk.heading_path})
+        return sorted({each for chunk in chunks for each in titles_of(chunk.heading_path)})
     own: Mapping[str, object] = {
         NAME: info.name,
         VERSION: info.version,

@@ -38,7 +38,7 @@ from triptych.records.spaces import dense
 from triptych.search.engine import Target
 from triptych.search.request import SearchRequest
 from triptych.search.syntax import merge_where, parse_query
-from triptych.text import headings_in
+from triptych.text import headings_in, titles_of
 
 
 @attrs.frozen(kw_only=True)
@@ -340,7 +340,7 @@ class StoreHitReader:
         chunks = self._chunks(hit)
         if not chunks:
             return ()
-        path = chunks[hit.chunk_index].heading_path
+        path = titles_of(chunks[hit.chunk_index].heading_path)
         first = last = hit.chunk_index
         while first > 0 and chunks[first - 1].heading_path[: len(path)] == path:
             first -= 1

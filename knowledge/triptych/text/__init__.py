@@ -1,7 +1,7 @@
 """Text analysis: the analyzer of all backends, and helpers that use it."""
 
 from triptych.text.analyzer import ANALYZER_VERSION, Analyzer, get_analyzer, languages
-from triptych.text.labels import BESIDE, LABELLED_K1, TEXT_WEIGHT, headings_in, label_of
+from triptych.text.labels import BESIDE, LABELLED_K1, TEXT_WEIGHT, headings_in, label_of, titles_of
 from triptych.text.snippets import matches, snippet
 from triptych.text.term_ids import Numbering
 from triptych.text.tokenizers import (
@@ -38,4 +38,5 @@ __all__ = [
     "matches",
     "score_text",
     "snippet",
+    "titles_of",
 ]

@@ -1,4 +1,4 @@
-"""Labels of texts: the words of the document's name and title, and of the headings.
+"""Labels of texts: the words of the document's name and title, of headings and heads of tables.
 
 The keyword lane counts each of them as half a word of the text (the weights of BM25F: Robertson,
 Zaragoza and Taylor, Simple BM25 Extension to Multiple Weighted Fields, 2004). It counts in halves,
@@ -33,7 +33,17 @@ def label_of(name: str, title: str = "", headings: tuple[str, ...] = ()) -> str:
     return "\n".join(dict.fromkeys((" ".join((stem, *_PADDED.findall(stem))), title, *headings)))
 
 
+def titles_of(path: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the titles of a heading path: all but the head of a table at its end."""
+    return path[:-1] if path and is_table_head(path[-1]) else path
+
+
+def is_table_head(heading: str) -> bool:
+    """Return whether a part of a heading path is the head of a table, `| Article | Count |`."""
+    return heading.startswith("| ") and heading.endswith(" |")
+
+
 def headings_in(path: Iterable[str]) -> set[str]:
     """Return the case-folded headings of a chunk with this path, for filters."""
-    found = {heading.casefold() for heading in path}
+    found = {heading.casefold() for heading in path if not is_table_head(heading)}
     return found.union(*(heading.split(BESIDE) for heading in found))

@@ -17,6 +17,7 @@ from triptych.records.serialization import to_dict
 from triptych.service import Service
 from triptych.service.operations import Effect
 from triptych.sync import SyncReport
+from triptych.text import titles_of
 from triptych_adapters.http.responses import encoded, json_response, public
 from triptych_adapters.http.routes import (
     DocumentedRoute,
@@ -167,7 +168,7 @@ def _options(dataset: str, body: dict[str, Any]) -> dict[str, Any]:
 def _result(hit: Hit) -> dict[str, Any]:
     return {
         "file_path": hit.doc_name,
-        "header": hit.heading_path[-1] if hit.heading_path else "",
+        "header": (titles_of(hit.heading_path) or ("",))[-1],
         "line_start": hit.start_line,
         "score": hit.score,
         "text": hit.content,
