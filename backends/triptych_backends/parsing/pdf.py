@@ -6,6 +6,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
+from functools import partial
 from importlib import import_module
 from statistics import median
 from typing import Any
@@ -137,8 +138,13 @@ class PdfParser:
     """
 
     limits: ParseLimits = attrs.field(factory=ParseLimits)
-    signature: str = attrs.field(default="pdf/5", init=False)
+    ocr: bool = False
     endings: frozenset[str] = attrs.field(default=frozenset((".pdf",)), init=False)
+
+    @property
+    def signature(self) -> str:
+        """The parser's version, and that of character recognition if it is asked for."""
+        return "pdf/5+ocr/1" if self.ocr else "pdf/5"
 
     def recognises(self, data: bytes) -> bool:
         """Return whether ``data`` starts like a PDF."""
@@ -154,7 +160,8 @@ class PdfParser:
             data,
             self.limits,
             signature=self.signature,
-            extra="pdf",
+            extra="ocr" if self.ocr else "pdf",
+            ocr=self.ocr,
         )
 
 
@@ -179,6 +186,9 @@ def opened(reading: Reading) -> tuple[Any, bool]:
     if len(document) > _MOST_PAGES:
         raise ParseError(f"{name!r} has more than {_MOST_PAGES:,} pages: split it")
     return document, _begins_form(document)
+
+
+SCANNED = 'where it is scanned, --ocr reads it (extra "ocr")'
 
 
 def read_pdf(reading: Reading) -> None:
@@ -214,8 +224,10 @@ def read_pdf(reading: Reading) -> None:
         length += len(text)
         if length > reading.limits.max_characters:
             break  # the builder tells it below
+    empty = [at for at, text in enumerate(pages, 1) if at not in failed and not text.strip()]
     headings = bookmarks or sized_headings(layouts)
     _drop_running_lines(pages, headings)
+    _read_scans(reading, document, pages, empty, with_form=with_form)
     matched = False
     shown = []
     for index, text in enumerate(pages):
@@ -239,9 +251,24 @@ def read_pdf(reading: Reading) -> None:
         reading.notes.append(f"{name!r}: left out, because it cannot be read: {_count(failed)}")
     if empty:
         reading.notes.append(
-            f"{name!r}: no text on {_count(empty)}; if they are scanned, put the file through "
-            "character recognition first"
+            f"{name!r}: no text on {_count(empty)}: "
+            + ("character recognition finds none" if reading.options.get("ocr") else SCANNED)
         )
+
+
+def _read_scans(
+    reading: Reading, document: Any, pages: list[str], empty: Sequence[int], *, with_form: bool
+) -> None:
+    """Read the ``empty`` pages, from 1, by character recognition, if that is asked for."""
+    if not empty or not reading.options.get("ocr"):
+        return
+    from triptych_backends.parsing.ocr import drawn, read_pages
+
+    def draw(number: int) -> Any:
+        return drawn(page_of(document, number - 1, with_form=with_form))
+
+    for number, text in read_pages(reading, ((at, partial(draw, at)) for at in empty)).items():
+        pages[number - 1] = text
 
 
 def _pages(count: int) -> str:

@@ -92,7 +92,7 @@ def test_pages_of_one_line_each_keep_it() -> None:
 
 def test_a_pdf_without_text_says_so() -> None:
     parsed = read("scan.pdf", make_pdf([["Words"], []]))
-    assert "no text on page 2;" in parsed.notes[0]
+    assert "no text on page 2:" in parsed.notes[0]
 
 
 def test_a_pdf_is_known_by_its_first_bytes() -> None:
