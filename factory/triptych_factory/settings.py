@@ -169,6 +169,7 @@ class Settings:
         history: how many old versions of each document are kept; 0 keeps none.
         background_index: whether a second process may index bulk writes.
         question_log: whether questions without an answer are kept in the store.
+        ocr: whether pictures and scanned pages are read by character recognition.
         llm: the language model for layers and answers: "provider:model", or "none".
         llm_base_url: the address of its provider; None for the provider's variable, or its default
             address.
@@ -199,6 +200,7 @@ class Settings:
     history: int = _setting(_integer(0, 1_000_000), 10)
     background_index: bool = _setting(_switch, True)
     question_log: bool = _setting(_switch, False)
+    ocr: bool = _setting(_switch, False)
     llm: str = _setting(_text, "none")
     llm_base_url: str | None = _setting(_text, None, repr=url_repr)
     llm_api_key: str | None = _setting(_text, None, repr=False)

@@ -55,7 +55,8 @@ def directory_sync(
         own, state = store_paths(location), state_folder(location)
 
     def without_store(options: SyncOptions) -> SyncOptions:
-        return attrs.evolve(options, exclude_paths=(*options.exclude_paths, *own))
+        ocr = settings.ocr if options.ocr is None else options.ocr
+        return attrs.evolve(options, exclude_paths=(*options.exclude_paths, *own), ocr=ocr)
 
     return DirectorySync(
         service,

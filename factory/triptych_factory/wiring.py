@@ -63,11 +63,14 @@ _NAMED: Mapping[str, type] = {
 _OBJECTS = {"chunkers", "executor", "retrievers", "rewriter", "postprocessors", "pipelines"}
 
 
-def every_format() -> FileParsers:
-    """Return a parser of every format whose library is installed."""
+def every_format(ocr: bool | None = None) -> FileParsers:
+    """Return a parser of every format whose library is installed.
+
+    ``ocr`` says whether scans are read; None is as the settings say.
+    """
     from triptych_backends.parsing import default_parser
 
-    return default_parser()
+    return default_parser(ocr=Settings.resolve().ocr if ocr is None else ocr)
 
 
 def open_service(

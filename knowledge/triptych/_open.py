@@ -13,11 +13,14 @@ if TYPE_CHECKING:
     from triptych.service import Service
 
 
-def every_format() -> FileParsers:
-    """Return the default parser of files: every format whose library is installed."""
+def every_format(ocr: bool | None = None) -> FileParsers:
+    """Return the default parser of files: every format whose library is installed.
+
+    ``ocr`` says whether scans are read; None is as the settings say.
+    """
     from triptych_factory import every_format as made
 
-    return made()
+    return made(ocr)
 
 
 def open(

@@ -196,10 +196,12 @@ def test_what_is_skipped_in_a_folder_is_reported(shell: Shell) -> None:
     assert ran.json["skipped"] == [
         {"name": ".hidden/", "reason": "hidden"},
         {"name": "deep/Makefile", "reason": "has no ending"},
-        {"name": "logo.png", "reason": "ends in .png"},
+        {"name": "logo.png", "reason": "ends in .png, which --ocr reads"},
     ]
     said = shell("put", "docs").err
-    assert "skipped deep/Makefile (has no ending), logo.png (ends in .png)" in said
+    assert (
+        "skipped deep/Makefile (has no ending), logo.png (ends in .png, which --ocr reads)" in said
+    )
     assert "hidden" not in said
 
 

@@ -90,6 +90,8 @@ def test_every_snippet_runs_and_prints_what_is_shown(
     shown = [block for block in blocks(page) if block.kind in ("python", "console")]
     if _uses_local("".join(block.text for block in shown)) and not local_is_installed():
         pytest.skip("the page uses the local embedder: pip install -e '.[local]'")
+    if any("--ocr" in block.text for block in shown) and not importlib.util.find_spec("rapidocr"):
+        pytest.skip("the page reads scans: pip install -e '.[ocr]'")
     for module in dict.fromkeys(_FRAMEWORK.findall("".join(block.text for block in shown))):
         if importlib.util.find_spec(module) is None:
             pytest.skip(f"the page shows {module}: make doors")

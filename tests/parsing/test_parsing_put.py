@@ -66,7 +66,9 @@ def test_put_reads_every_format_in_a_folder_and_tells_what_it_did_not(shell: She
     assert ran.json["added"] == 4
     assert [each["name"] for each in ran.json["failed"]] == ["broken.json"]
     assert ran.json["failed"][0]["error"]["type"] == "ParseError"
-    assert ran.json["skipped"] == [{"name": "logo.png", "reason": "ends in .png"}]
+    assert ran.json["skipped"] == [
+        {"name": "logo.png", "reason": "ends in .png, which --ocr reads"}
+    ]
     found = shell("search", "whistles", "--json").json["hits"][0]
     assert found["locator"] == "lines 1-2"
     assert found["metadata"] == {"kind": "markdown"}

@@ -74,7 +74,7 @@ def test_files_become_documents_with_their_metadata(desk: Desk) -> None:
     report = desk.sync()
     assert (report.added, report.checked, report.failed) == (2, 3, ())
     assert {each.name: each.reason for each in report.skipped} == {
-        "logo.png": "ends in .png",
+        "logo.png": "ends in .png, which --ocr reads",
         "data.md": "binary",
     }
     start = desk.kb.get_document("d", "guide/start.md")

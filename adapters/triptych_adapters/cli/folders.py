@@ -42,6 +42,17 @@ AllFolders = Annotated[
 ]
 
 
+Ocr = Annotated[
+    bool | None,
+    option(
+        "--ocr/--no-ocr",
+        "Read pictures and scanned pages by character recognition. By default as the setting ocr "
+        "says.",
+        show_default=False,
+    ),
+]
+
+
 @attrs.frozen(kw_only=True)
 class Folders:
     """The folders and options of a command; None is what was not given."""
@@ -65,6 +76,7 @@ class Folders:
         option("--exclude PATTERN", "Skip files and folders that match. Repeatable."),
     ] = None
     all_folders: AllFolders = None
+    ocr: Ocr = None
     prefix: Annotated[
         list[str] | None,
         option(
@@ -199,6 +211,7 @@ class Folders:
             "include": None if self.include is None else tuple(self.include),
             "exclude": None if self.exclude is None else tuple(self.exclude),
             "all_folders": self.all_folders,
+            "ocr": self.ocr,
             "max_bytes": self.max_bytes,
             "delete": self.delete,
             "adopt": self.adopt,

@@ -10,7 +10,7 @@ import attrs
 
 from triptych.errors import ValidationError
 from triptych_adapters.cli.command import argument, command, option
-from triptych_adapters.cli.folders import NOT_TOLD, AllFolders, tell_generated, tell_notes
+from triptych_adapters.cli.folders import NOT_TOLD, AllFolders, Ocr, tell_generated, tell_notes
 from triptych_adapters.cli.options import expiry_of, metadata_of
 from triptych_adapters.cli.output import counts_of, summary_line
 from triptych_adapters.cli.session import Exit, Session, exit_after, uncovered
@@ -62,6 +62,7 @@ def put(
         str | None, option("--ttl 30d", "When it expires, from now: s, m, h, d or w.")
     ] = None,
     all_folders: AllFolders = False,
+    ocr: Ocr = None,
     later: Annotated[
         bool,
         option(
@@ -92,8 +93,9 @@ def put(
         raise ValidationError("a document from standard input needs --name")
     if name is not None and len(paths) != 1:
         raise ValidationError("--name names a single file: give one file with it")
-    parser = default_parser()
-    store = store_paths(parse_location(session.settings().url))
+    settings = session.settings()
+    parser = default_parser(ocr=settings.ocr if ocr is None else ocr)
+    store = store_paths(parse_location(settings.url))
     options = SyncOptions(all_folders=bool(all_folders), exclude_paths=store)
     files = FileSet(dataset, parser=parser, options=options)
     alone = from_stdin or (len(paths) == 1 and not paths[0].is_dir())

@@ -267,6 +267,7 @@ def _fields(service: Service, each: RememberedRoot) -> dict[str, Any]:
         "include": list(options.include),
         "exclude": list(options.exclude),
         "all_folders": options.all_folders,
+        "ocr": options.ocr,
         "max_bytes": options.max_bytes,
         "delete": options.delete,
         "adopt": options.adopt,

@@ -20,12 +20,14 @@ from triptych.parsing.files import name_of
 from triptych_backends.parsing.code import CodeParser
 from triptych_backends.parsing.office import DocxParser, PptxParser, XlsxParser
 from triptych_backends.parsing.pdf import PdfParser
+from triptych_backends.parsing.pictures import PictureParser
 
 __all__ = [
     "ENTRY_POINTS",
     "CodeParser",
     "DocxParser",
     "PdfParser",
+    "PictureParser",
     "PptxParser",
     "XlsxParser",
     "default_parser",
@@ -38,7 +40,11 @@ _OF_PARSERS = ("signature", "endings", "recognises", "parse")
 
 
 def default_parser(
-    *, limits: ParseLimits | None = None, decode: Decode = decode_text, plugins: bool = True
+    *,
+    limits: ParseLimits | None = None,
+    decode: Decode = decode_text,
+    plugins: bool = True,
+    ocr: bool = False,
 ) -> FileParsers:
     """Return the parser of all formats: ``parse(name, data)`` returns a `ParsedFile`.
 
@@ -50,6 +56,8 @@ def default_parser(
         limits: the limits for one file.
         decode: converts the bytes of a text file to text.
         plugins: whether to use the parsers of other packages.
+        ocr: whether to read picture files, and the pages of a PDF without text, by character
+            recognition (extra "ocr").
 
     Raises:
         ValidationError: an installed parser cannot be loaded or is invalid.
@@ -58,10 +66,11 @@ def default_parser(
     parsers: list[FileParser] = [
         *base_parsers(limits=limits, decode=decode),
         CodeParser(limits=limits, decode=decode),
-        PdfParser(limits=limits),
+        PdfParser(limits=limits, ocr=ocr),
         DocxParser(limits=limits),
         PptxParser(limits=limits),
         XlsxParser(limits=limits),
+        *([PictureParser(limits=limits)] if ocr else ()),
     ]
     if plugins:
         parsers += _installed()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -16,17 +17,18 @@ from triptych.parsing.witness import lost, omission, words
 from triptych.records.unread import Omission
 from triptych_backends.parsing.pdf_headings import bookmarks_of, sized_headings
 from triptych_backends.parsing.pdf_hyphens import Hyphens
-from triptych_backends.parsing.pdf_layout import Line, markdown_table
+from triptych_backends.parsing.pdf_layout import Line, markdown_table, plain_lines
 from triptych_backends.parsing.pdf_running import (
     Dropped,
     drop_running_lines,
     omissions_of,
     pages_named,
 )
-from triptych_backends.parsing.pdf_source import Page, opened, read_page
+from triptych_backends.parsing.pdf_source import Page, opened, page_of, read_page
 from triptych_backends.parsing.worker import Reading, run_isolated
 
 _HEADER_WITHIN = 1024  # readers look for the header so far into a file
+SCANNED = 'where it is scanned, --ocr reads it (extra "ocr")'
 _LAYOUT_SHARE = 0.5
 """Of the time for a file, what tables and headings may take; the text comes first."""
 
@@ -40,8 +42,13 @@ class PdfParser:
     """
 
     limits: ParseLimits = attrs.field(factory=ParseLimits)
-    signature: str = attrs.field(default="pdf/6", init=False)
+    ocr: bool = False
     endings: frozenset[str] = attrs.field(default=frozenset((".pdf",)), init=False)
+
+    @property
+    def signature(self) -> str:
+        """The parser's version, and that of character recognition if it is asked for."""
+        return "pdf/6+ocr/1" if self.ocr else "pdf/6"
 
     def recognises(self, data: bytes) -> bool:
         """Return whether ``data`` starts like a PDF."""
@@ -57,7 +64,8 @@ class PdfParser:
             data,
             self.limits,
             signature=self.signature,
-            extra="pdf",
+            extra="ocr" if self.ocr else "pdf",
+            ocr=self.ocr,
         )
 
 
@@ -71,6 +79,7 @@ def read_pdf(reading: Reading) -> None:
     headings = bookmarks or sized_headings([page.lines for page in pages])
     titles = {(page, title.casefold()) for page, found in headings.items() for _, title in found}
     dropped += drop_running_lines([page.lines for page in pages], titles)
+    _read_scans(reading, document, pages, with_form=with_form)
     texts = _write(reading, pages, headings)
     reading.omissions += [*omissions_of(dropped), *_lost(pages, texts, dropped)]
     _name_pictures(reading, pages)
@@ -143,6 +152,20 @@ def _contents_title(line: str) -> str:
     return title.casefold() if before != text and len(before) - len(title) >= 4 else ""
 
 
+def _read_scans(reading: Reading, document: Any, pages: Sequence[Page], *, with_form: bool) -> None:
+    """Read the pictures among ``pages`` by character recognition, if that is asked for."""
+    scans = [at for at, page in enumerate(pages) if page.is_picture and not words(page.text)]
+    if not scans or not reading.options.get("ocr"):
+        return
+    from triptych_backends.parsing.ocr import drawn, read_pages
+
+    def draw(index: int) -> Any:
+        return drawn(page_of(document, index, with_form=with_form))
+
+    for number, text in read_pages(reading, ((at + 1, partial(draw, at)) for at in scans)).items():
+        pages[number - 1] = Page(plain_lines(text), text)
+
+
 def _write(
     reading: Reading, pages: Sequence[Page], headings: Mapping[int, Sequence[tuple[int, str]]]
 ) -> list[str]:
@@ -206,15 +229,16 @@ def _name_pictures(reading: Reading, pages: Sequence[Page]) -> None:
         reading.omissions.append(
             Omission(place=pages_named(damaged), words=0, reason="cannot be read: damaged")
         )
+    how = "character recognition finds none" if reading.options.get("ocr") else SCANNED
     if any(words(page.text) and not page.is_picture for page in pages):
         if pictures:
             what = "it is a picture" if len(pictures) == 1 else "they are pictures"
             reading.omissions.append(
-                Omission(place=pages_named(pictures), words=0, reason=f"no text: {what}")
+                Omission(place=pages_named(pictures), words=0, reason=f"no text: {what}; {how}")
             )
     elif len(pictures) == 1:
-        reading.no_text = "its page is a picture"
+        reading.no_text = f"its page is a picture; {how}"
     elif pictures:
-        reading.no_text = f"its {len(pictures):,} pages are pictures"
+        reading.no_text = f"its {len(pictures):,} pages are pictures; {how}"
     elif not reading.builder.content:
         reading.no_text = "its pages are damaged" if damaged else "its pages are empty"

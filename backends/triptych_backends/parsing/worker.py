@@ -12,9 +12,12 @@ import json
 import os
 import subprocess
 import sys
+import threading
+import time
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any
+from contextlib import suppress
+from typing import IO, Any
 
 import attrs
 
@@ -35,7 +38,7 @@ class Reading:
     limits: ParseLimits
     builder: ContentBuilder
     options: Mapping[str, Any] = attrs.field(factory=dict)
-    metadata: dict[str, str] = attrs.field(factory=dict)
+    metadata: dict[str, str | float] = attrs.field(factory=dict)
     notes: list[str] = attrs.field(factory=list)
     omissions: list[Omission] = attrs.field(factory=list)
     no_text: str = ""
@@ -110,6 +113,17 @@ def _limit(limits: ParseLimits) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
+def allow_more_time(seconds: float) -> None:
+    """Let this process use so much more time than it was started with."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    most, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    if hard == resource.RLIM_INFINITY:
+        resource.setrlimit(resource.RLIMIT_CPU, (most + int(seconds), hard))
+
+
 # -I keeps the worker from reading the user's environment and current directory; the path to the
 # packages is this process's own.
 _START = (
@@ -118,35 +132,62 @@ _START = (
 )
 # Numeric libraries reserve address space for each thread, which is what the limit counts.
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+# Character recognition keeps a core busy for seconds a page, and needs half a gigabyte.
+_RECOGNISING = threading.BoundedSemaphore(os.cpu_count() or 1)
+_STEP = 0.5
+"""Seconds after which a wait looks whether it was cancelled."""
 
 
 def run_isolated(
-    job: str, name: str, data: bytes, limits: ParseLimits, *, signature: str, extra: str = ""
+    job: str,
+    name: str,
+    data: bytes,
+    limits: ParseLimits,
+    *,
+    signature: str,
+    extra: str = "",
+    ocr: bool = False,
 ) -> ParsedFile:
     """The file that ``job`` makes of ``data``; see `ask_worker`.
+
+    With ``ocr``, an option of the job, it may take ``limits.ocr_seconds`` longer, and no more files
+    are read at a time than there are cores.
 
     Raises:
         TriptychError: as `ask_worker`.
     """
-    return _parsed(ask_worker(job, name, data, limits, extra=extra), signature)
+    if not ocr:
+        return _parsed(ask_worker(job, name, data, limits, extra=extra), signature)
+    while not _RECOGNISING.acquire(timeout=_STEP):
+        deadlines.check("reading a file")
+    try:
+        answer = ask_worker(job, name, data, limits, extra=extra, more=limits.ocr_seconds, ocr=True)
+    finally:
+        _RECOGNISING.release()
+    return _parsed(answer, signature)
 
 
 def ask_worker(
-    job: str, name: str, data: bytes, limits: ParseLimits, *, extra: str, **options: Any
+    job: str,
+    name: str,
+    data: bytes,
+    limits: ParseLimits,
+    *,
+    extra: str,
+    more: float = 0,
+    **options: Any,
 ) -> dict[str, Any]:
     """What ``job`` ("module:function") makes of ``data``, worked out in a worker process.
 
-    The time is that of ``limits``, or what the deadline around this call leaves. ``options`` are
-    the job's, as plain data for JSON.
+    The time is that of ``limits`` and ``more`` seconds, or what the deadline around this call
+    leaves. ``options`` are the job's, as plain data for JSON.
 
     Raises:
         ParseError: the file is malformed, encrypted or beyond a limit, or the worker died.
         NotAvailableError: the library is missing; install ``extra``.
-        CancelledError: the deadline around this call has passed.
+        CancelledError: the deadline around this call has passed, or it was cancelled.
     """
     deadlines.check("reading a file")
-    left = deadlines.remaining()
-    seconds = limits.seconds if left is None else min(limits.seconds, left)
     if not sys.executable:
         raise NotAvailableError(
             f"no worker process can be started to read {name!r}: this Python does not know its "
@@ -155,31 +196,25 @@ def ask_worker(
     header = {"job": job, "name": name, "limits": attrs.asdict(limits), "options": options}
     command = [sys.executable, "-I", "-c", _START, json.dumps([*map(str, sys.path)])]
     try:
-        done = subprocess.run(
+        process = subprocess.Popen(
             command,
-            input=json.dumps(header).encode() + b"\n" + data,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            timeout=seconds,
             env={**os.environ, **_ONE_THREAD},
-            check=False,
         )
-    except subprocess.TimeoutExpired:
-        deadlines.check("reading a file")
-        raise ParseError(
-            f"{name!r} could not be read in {seconds:g} seconds: split it, or raise seconds of "
-            "ParseLimits"
-        ) from None
     except OSError as error:
         raise NotAvailableError(
             f"no worker process can be started to read {name!r} ({error}): PDF and office files "
             "are read in one"
         ) from error
+    sent = json.dumps(header).encode() + b"\n" + data
+    said = _talk(process, sent, name, limits.seconds + more)
     try:
-        answer = json.loads(done.stdout)
+        answer = json.loads(said)
     except ValueError:
         raise ParseError(
-            f"{name!r} ended its reader (exit code {done.returncode}): it is damaged, or needs "
+            f"{name!r} ended its reader (exit code {process.returncode}): it is damaged, or needs "
             f"more than the {limits.memory:,} bytes of memory of ParseLimits"
         ) from None
     if answer.get("missing"):
@@ -190,6 +225,34 @@ def ask_worker(
     return found
 
 
+def _send(pipe: IO[bytes], sent: bytes) -> None:
+    with suppress(OSError), pipe:  # a process may end before it has read all
+        pipe.write(sent)
+
+
+def _talk(process: subprocess.Popen[bytes], sent: bytes, name: str, seconds: float) -> bytes:
+    """What a process answers to what is ``sent``; it is killed where this ends otherwise."""
+    end = time.monotonic() + seconds
+    # `communicate` cannot go on with what it sends after a time-out.
+    pipe, process.stdin = process.stdin, None
+    threading.Thread(target=_send, args=(pipe, sent), daemon=True).start()
+    with process:
+        try:
+            while True:
+                deadlines.check("reading a file")
+                left = end - time.monotonic()
+                if left <= 0:
+                    raise ParseError(
+                        f"{name!r} could not be read in {seconds:g} seconds: split it, or raise "
+                        "seconds of ParseLimits"
+                    )
+                with suppress(subprocess.TimeoutExpired):
+                    return process.communicate(timeout=min(left, _STEP))[0]
+        except BaseException:
+            process.kill()
+            raise
+
+
 def _parsed(answer: Mapping[str, Any], signature: str) -> ParsedFile:
     locators = (
         Locator(start=start, end=end, unit=unit, number=number, within=within)
@@ -197,7 +260,10 @@ def _parsed(answer: Mapping[str, Any], signature: str) -> ParsedFile:
     )
     return ParsedFile(
         content=answer["content"],
-        metadata={key: fit(value) for key, value in answer["metadata"].items()},
+        metadata={
+            key: fit(value) if isinstance(value, str) else value
+            for key, value in answer["metadata"].items()
+        },
         parser_sig=signature,
         locators=tuple(locators),
         notes=tuple(answer["notes"]),

@@ -32,8 +32,9 @@ class ParseLimits:
     ``max_bytes`` is the size of the file, ``max_characters`` the length of the extracted text (code
     points), ``max_depth`` the nesting of JSON and HTML. For packed files (DOCX, PPTX, XLSX)
     ``max_members`` is the number of files in it, ``max_unpacked`` their size in bytes, and
-    ``max_ratio`` the ratio of unpacked to packed size. ``seconds`` is the time for one file. The
-    worker process that reads a PDF or office file has ``memory`` bytes of address space (on Linux).
+    ``max_ratio`` the ratio of unpacked to packed size. ``seconds`` is the time for one file, and
+    ``ocr_seconds`` what character recognition may add to it. The worker process that reads a PDF,
+    office or picture file has ``memory`` bytes of address space (on Linux).
     """
 
     max_bytes: int = attrs.field(default=64 << 20, validator=_POSITIVE)
@@ -43,6 +44,7 @@ class ParseLimits:
     max_unpacked: int = attrs.field(default=512 << 20, validator=_POSITIVE)
     max_ratio: float = attrs.field(default=200, validator=_POSITIVE)
     seconds: float = attrs.field(default=60, validator=_POSITIVE)
+    ocr_seconds: float = attrs.field(default=1800, validator=_POSITIVE)
     memory: int = attrs.field(default=2 << 30, validator=_POSITIVE)
 
 

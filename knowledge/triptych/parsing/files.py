@@ -31,6 +31,9 @@ def name_of(path: Path) -> str:
     return str(plain)
 
 
+PICTURES = frozenset((".bmp", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"))
+"""The endings of pictures, which only character recognition reads."""
+
 DEFAULT_CATEGORY = "documentation"
 
 CATEGORIES: dict[str, frozenset[str]] = {

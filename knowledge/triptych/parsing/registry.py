@@ -11,6 +11,7 @@ import attrs
 from triptych._internal.files import open_regular
 from triptych.errors import ParseError, TriptychError, ValidationError
 from triptych.parsing.contract import FileParser, ParsedFile, ParseLimits
+from triptych.parsing.files import PICTURES
 from triptych.records.unread import Unread
 
 _BLANK = b" \t\r\n\x0b\x0c\xef\xbb\xbf"
@@ -144,9 +145,10 @@ class FileParsers:
 
 def not_text(name: str) -> ValidationError:
     """The error for a binary file that was named itself."""
-    return ValidationError(
-        f"{name!r} is binary, in a format without a parser: convert it to text first"
-    )
+    what = "convert it to text first"
+    if _ending(name) in PICTURES:
+        what = "--ocr (ocr=True) reads pictures"
+    return ValidationError(f"{name!r} is binary, in a format without a parser: {what}")
 
 
 def _ending(name: str) -> str:

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 from triptych._internal.numbers import check_number
@@ -79,13 +80,17 @@ class DirectorySync:
         """
         self._service = service
         self._options = options or SyncOptions()
-        self._parser = every_format() if parser is None else parser
         self._state = state
+        formats = cache(every_format)
+
+        def parser_of(options: SyncOptions) -> FileParsers:
+            return formats(options.ocr) if parser is None else parser
+
+        found = [(root, root.options or self._options) for root in check_roots(list(roots))]
         self._roots = [
-            (root, Scanner(root.path, root.options or self._options, self._parser.takes))
-            for root in check_roots(list(roots))
+            (root, Scanner(root.path, options, parser_of(options).takes)) for root, options in found
         ]
-        self._preparer = FileReader(self._parser, metadata, metadata_sig, self._options)
+        self._preparer = FileReader(parser_of, metadata, metadata_sig, self._options)
         self._guard = DeletionGuard()
         self._lock = threading.Lock()
         self._known: dict[SyncRoot, dict[str, FileRecord]] = {}

@@ -138,7 +138,7 @@ class ParsedCandidate:
 class FileReader:
     """Decides, for one file after the other, what a sync has to do. Thread-safe; writes nothing."""
 
-    _parser: FileParsers
+    _parser_of: Callable[[SyncOptions], FileParsers]
     _metadata: MetadataFunction | None
     _metadata_sig: str
     _options: SyncOptions
@@ -148,7 +148,7 @@ class FileReader:
         known = task.known
         if known is None or known.stat != task.file.stat:
             return None
-        if known.signature != self._signature(task.file.name):
+        if known.signature != self._signature(task.file):
             return None
         return self._as_before(task, known)
 
@@ -166,7 +166,7 @@ class FileReader:
     def _prepare(self, task: Task) -> ParsedCandidate:
         file, info = task.file, task.info
         data, stat = read_file(file.root.path, file.relative, self._options_of(file.root).max_bytes)
-        sha256, signature = hashlib.sha256(data).hexdigest(), self._signature(file.name)
+        sha256, signature = hashlib.sha256(data).hexdigest(), self._signature(file)
         if task.known is not None and (task.known.sha256, task.known.signature) == (
             sha256,
             signature,
@@ -174,13 +174,13 @@ class FileReader:
             before = self._as_before(task, attrs.evolve(task.known, stat=stat))
             if before is not None:
                 return before
-        elif self._came_of(task, sha256, self._signature(file.name, data)):
+        elif self._came_of(task, sha256, self._signature(file, data)):
             assert info is not None
             outcome = outcome_of(info.content_sha256, info.metadata, info.system)
             return ParsedCandidate(
                 task=task, outcome="unchanged", known=FileRecord(stat, sha256, signature, outcome)
             )
-        parsed = self._parser.parse(file.name, data)
+        parsed = self._parser_for(file).parse(file.name, data)
         if parsed is None:
             known = FileRecord(stat, sha256, signature, LEFT_OUT)
             return ParsedCandidate(task=task, outcome="left out", known=known)
@@ -200,7 +200,7 @@ class FileReader:
             metadata=metadata,
             if_version=0 if info is None else info.version,
             original_sha256=sha256,
-            parser_sig=self._signature(file.name, data),
+            parser_sig=self._signature(file, data),
             outline=system.outline,
             sync_root=system.sync_root,
         )
@@ -261,8 +261,12 @@ class FileReader:
     def _options_of(self, root: SyncRoot) -> SyncOptions:
         return root.options or self._options
 
-    def _signature(self, name: str, data: bytes | None = None) -> str:
-        return f"{self._parser.signature(name, data)} {self._metadata_sig}".rstrip()
+    def _parser_for(self, file: File) -> FileParsers:
+        return self._parser_of(self._options_of(file.root))
+
+    def _signature(self, file: File, data: bytes | None = None) -> str:
+        signature = self._parser_for(file).signature(file.name, data)
+        return f"{signature} {self._metadata_sig}".rstrip()
 
 
 def _described(function: MetadataFunction, file: SourceFile) -> Metadata:
@@ -334,8 +338,8 @@ class FileSet:
             options: which files of folders to include, and how many to read concurrently.
         """
         self._dataset_id = dataset_id
-        self._parser = every_format() if parser is None else parser
         self._options = options or SyncOptions()
+        self._parser = every_format(self._options.ocr) if parser is None else parser
         self._files: dict[str, _File] = {}
         self.skipped: list[Skipped] = []
         self.failed: list[Failure] = []

@@ -29,7 +29,7 @@ from triptych.sync.roots import SyncOptions, SyncRoot
 
 _KEY = "sync.roots"
 _TRIES = 100
-_KEPT = ("include", "exclude", "max_bytes", "all_folders", "delete", "adopt")
+_KEPT = ("include", "exclude", "max_bytes", "all_folders", "delete", "adopt", "ocr")
 """The options to remember; the program sets the others."""
 
 
@@ -250,13 +250,14 @@ class RememberedRoots:
             if self._base is None:
                 raise ValueError(f"{path!r} is relative to a store that has no place")
             path = self._base.joinpath(*PurePosixPath(path).parts)
+        options = {"ocr": None, **fields["options"]}  # older versions kept no ``ocr``
         root = SyncRoot(
             path=path,
             dataset_id=fields["dataset"],
             prefix=fields["prefix"],
             key=fields["key"],
             former_keys=fields.get("former_keys", ()),
-            options=SyncOptions(**{name: fields["options"][name] for name in _KEPT}),
+            options=SyncOptions(**{name: options[name] for name in _KEPT}),
         )
         at = fields.get("synced_at")
         synced_at = None if at is None else datetime.fromisoformat(at)

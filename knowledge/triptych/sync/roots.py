@@ -52,6 +52,8 @@ class SyncOptions:
         all_folders: whether to include folders of installed or generated files (`generated_kind`).
             Otherwise they are skipped and named in the report, unless a negated pattern of an
             ignore file, such as ``!dist/``, includes them.
+        ocr: whether pictures and scanned pages are read by character recognition; None is as the
+            settings say. A parser that is given decides itself.
         delete: whether to delete the documents of files that are gone or no longer included.
         delete_most: whether one pass may delete more than half of a root's documents without
             confirmation, for folders with frequently changing files.
@@ -65,6 +67,7 @@ class SyncOptions:
     exclude_paths: tuple[Path, ...] = attrs.field(default=(), converter=_folders)
     max_bytes: int = 16 * 1024 * 1024
     all_folders: bool = False
+    ocr: bool | None = None
     delete: bool = True
     delete_most: bool = False
     adopt: bool = False
@@ -74,6 +77,8 @@ class SyncOptions:
         check_whole(self.max_bytes, "max_bytes", least=1)
         if not isinstance(self.all_folders, bool):
             raise ValidationError(f"all_folders is True or False, not {self.all_folders!r:.60}")
+        if self.ocr not in (None, True, False):
+            raise ValidationError(f"ocr is True, False or None, not {self.ocr!r:.60}")
         check_whole(self.workers, "workers", least=1, most=64)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import attrs
 
 from triptych import deadlines
-from triptych.parsing.files import Skipped, generated_kind, markers_beside
+from triptych.parsing.files import PICTURES, Skipped, generated_kind, markers_beside
 from triptych.sync.patterns import IgnoreStack, compile_patterns, ignore_stack
 from triptych.sync.roots import SyncOptions
 from triptych.sync.tree import Folder, Tree, is_hidden, is_link
@@ -361,4 +361,6 @@ def _target(tree: Tree, parts: tuple[str, ...]) -> tuple[tuple[str, ...] | None,
 
 def _ending(relative: str) -> str:
     ending = os.path.splitext(relative)[1]
+    if ending.lower() in PICTURES:
+        return f"ends in {ending}, which --ocr reads"
     return f"ends in {ending}" if ending else "has no ending"

@@ -19,7 +19,7 @@ from support.document_files import make_pdf, raw_pdf
 from triptych.parsing.contract import ContentBuilder, ParseLimits
 from triptych.parsing.witness import lost
 from triptych.records.unread import Omission
-from triptych_backends.parsing.pdf import read_pdf
+from triptych_backends.parsing.pdf import SCANNED, read_pdf
 from triptych_backends.parsing.pdf_hyphens import Hyphens
 from triptych_backends.parsing.worker import Reading
 
@@ -396,15 +396,15 @@ def nothing(canvas: Any) -> None:
 @pytest.mark.parametrize(
     ("pages", "no_text", "omissions"),
     [
-        ([picture], "its page is a picture", []),
-        ([picture, stamped, outlines, nothing], "its 3 pages are pictures", []),
+        ([picture], f"its page is a picture; {SCANNED}", []),
+        ([picture, stamped, outlines, nothing], f"its 3 pages are pictures; {SCANNED}", []),
         ([nothing], "its pages are empty", []),
         ([words_on, nothing], "", []),
-        ([words_on, picture], "", [("page 2", 0, "no text: it is a picture")]),
+        ([words_on, picture], "", [("page 2", 0, f"no text: it is a picture; {SCANNED}")]),
         (
             [words_on, picture, outlines, words_on, stamped],
             "",
-            [("pages 2-3, 5", 0, "no text: they are pictures")],
+            [("pages 2-3, 5", 0, f"no text: they are pictures; {SCANNED}")],
         ),
     ],
 )
