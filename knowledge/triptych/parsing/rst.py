@@ -34,13 +34,13 @@ _INLINE = re.compile(
     |\\(?P<space>[ ])""",
     re.VERBOSE,
 )
-_ENTRY = re.compile(r"[ \t]*([^<>\n]+?)[ \t]*<[^<>\n]+>")
+_ENTRY = re.compile(r"([^<>\n]++)<[^<>\n]++>")
 _MARKUP = re.compile(
     r"(?<!\S)\S*\\[ ]\S*|:[A-Za-z][\w+.:-]*:(?=`)|(?<![\\ \t])[ \t]*<[^<>`]*>(?=`)|\|[^|\s][^|]*\|"
 )
 _TICKS = re.compile(r"`+")
 _SIGNS = re.compile(r"[`|_\\]")
-_NAME_BEFORE = re.compile(r"[\w\\]+\Z")
+_NAME_BEFORE = re.compile(r"(?<![\w\\])[\w\\]++\Z")
 _TARGET = re.compile(r"(?<![\\ \t])[ \t]*<[^<>]*>\Z")
 _UNICODE = re.compile(r"(?:0x|x|\\x|U\+|u|\\u|&\#x)([0-9A-Fa-f]{1,6});?|([0-9]{1,7})")
 _PLAIN_ROLES = frozenset(
@@ -162,7 +162,7 @@ class _Reading:
             if option[1] in _SHOWN_OPTIONS:
                 shown.append(option[2] or "")
         if name == "toctree":
-            shown += [found[1] for found in map(_ENTRY.match, lines[start:]) if found]
+            shown += [found[1].strip() for found in map(_ENTRY.match, lines[start:]) if found]
         yield 1, markdown_safe(self.inline(" ".join(filter(None, shown)))), False
         if name in _CODE:
             body = _next_text(lines, start)
