@@ -8,6 +8,7 @@ import pytest
 
 import triptych
 from support.kept_stores import ARCHIVES, KEPT, opened
+from triptych.errors import ConflictError
 from triptych_backends.sql.migrations import FIRST_VERSION, SCHEMA_VERSION
 
 VERSIONS = sorted(int(each.name) for each in KEPT.iterdir())
@@ -47,6 +48,10 @@ def test_a_kept_store_answers_as_it_did(
             assert "7700" in layer.content
             assert docs.dataset_layer("L1") is not None
             assert kb.dataset("notes").search("okapi").hits[0].doc_name == "one.txt"
+            if hit.stale == "chunker":
+                with pytest.raises(ConflictError, match="rebuild the dataset"):
+                    docs.put("http.md", "another text")
+                assert kb.rebuild(dataset_id="docs").failed == ()
             assert docs.put("http.md", "# HTTP client\n\nNo quagga is retried.\n").version == 3
         with triptych.open(url) as kb:
             assert kb.dataset("docs").search("quagga").hits[0].doc_name == "http.md"

@@ -152,7 +152,7 @@ def _contents_title(line: str) -> str:
     return title.casefold() if before != text and len(before) - len(title) >= 4 else ""
 
 
-def _read_scans(reading: Reading, document: Any, pages: Sequence[Page], *, with_form: bool) -> None:
+def _read_scans(reading: Reading, document: Any, pages: list[Page], *, with_form: bool) -> None:
     """Read the pictures among ``pages`` by character recognition, if that is asked for."""
     scans = [at for at, page in enumerate(pages) if page.is_picture and not words(page.text)]
     if not scans or not reading.options.get("ocr"):

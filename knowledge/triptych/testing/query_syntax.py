@@ -110,7 +110,7 @@ class QuerySyntaxTests(HarnessTests):
             ("ferry -late -stormy", []),
             ("ferry tid*", ["a.md", "b.md"]),
             ('"the ferry"', ["a.md", "b.md"]),
-            ("ferry -ferry", []),
+            ("ferry -ferry -harbour", []),
             ("stormy*", ["b.md"]),
             ("ferry harbour -storm* in:c", ["c.md"]),
             ("ferry harbour -storm* -harbour", []),

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, NamedTuple
 
+from triptych.text.words import normalize
+
 # In order: a part of a Windows path before a name like _it or .it, which stays; ASCII punctuation;
 # a surrogate pair; a code point; bytes beyond ASCII; the end of a line or a tab, but not after what
 # stands before commands of LaTeX; an entity of HTML.
@@ -23,7 +25,7 @@ _ESCAPE: Final = r"""
     | u(?P<high>[dD][89abAB][0-9A-Fa-f]{2})\\u(?P<low>[dD][c-fC-F][0-9A-Fa-f]{2})
     | (?P<code>u[0-9A-Fa-f]{4} | u\{[0-9A-Fa-f]{2,6}\} | U[0-9A-Fa-f]{8})
     | x(?P<bytes>[89a-fA-F][0-9A-Fa-f](?:\\x[89a-fA-F][0-9A-Fa-f]){0,63})
-    | (?<![\s{($^_&\\]\\)(?P<control>[nrt])(?=(?P<next>[0-9A-Za-z_]{1,255}))
+    | (?<![\s{($^_&\\]\\)(?P<control>[nrt])(?=(?P<next>[0-9A-Za-z_\u00c0-\u052f]{1,255}))
     )
     | &(?P<entity>\#[0-9]{1,7}|\#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});
 """
@@ -63,7 +65,8 @@ def readings(text: str) -> list[str]:
 def expand(text: str) -> str:
     """Return the text whose words are those of all readings of ``text``."""
     if "\\" in text or "&" in text:
-        text = _ESCAPES.sub(_both, text)
+        # A letter and its mark may be one character or two: the escape before it is the same.
+        text = _ESCAPES.sub(_both, normalize(text))
     spaced = not text.isascii() and ("\u00a0" in text or "\u202f" in text or "\u2009" in text)
     separated = _SEPARATED if spaced else _COMMAS
     return _with_joined(text, separated) if separated.search(text) else text
