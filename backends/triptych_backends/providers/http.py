@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import json
 import logging
 import os
@@ -15,6 +16,7 @@ from weakref import WeakKeyDictionary
 
 from triptych.errors import (
     ProviderError,
+    ProviderSetupError,
     ProviderTimeoutError,
     UnusableAnswerError,
     ValidationError,
@@ -33,6 +35,7 @@ from triptych_backends.providers.connection import (
     retry_after_seconds,
 )
 from triptych_backends.providers.errors import (
+    NO_SUCH_PATH,
     ProviderErrorRules,
     Refusal,
     Retryable,
@@ -169,6 +172,11 @@ class HttpClient:
         if not isinstance(answer, dict) or not answer.get("error"):
             return None
         words = shown(message_in(answer["error"]), self._secrets) or "error"
+        if NO_SUCH_PATH.search(words):
+            return ProviderSetupError(
+                f"{self.rules.name} says: {words} (HTTP 200): {self.base_url} is not where its "
+                "models are: check base_url, which often ends in /v1"
+            )
         return ProviderError(
             f"{self.rules.name} says: {words} (HTTP 200): the call of its model "
             f"{self.rules.model!r} failed: try again later"
@@ -209,20 +217,21 @@ class HttpClient:
             response = await self._attempts(
                 lambda: held.enter_async_context(self._sent(path, body, clock)), clock
             )
-            rest = b""
+            rest, mark = b"", codecs.BOM_UTF8
             try:
                 async with aclosing(self._chunks(response, clock)) as chunks:
                     async for chunk in chunks:
                         *whole, rest = (rest + chunk).split(b"\n")
                         for line in whole:
-                            yield _text(line)
+                            yield _text(line.removeprefix(mark))
+                            mark = b""
                         if len(rest) > _LONGEST_LINE:
                             raise self.failed(
                                 f"streamed a line of more than {_LONGEST_LINE} bytes: check "
                                 "base_url"
                             )
                 if rest:
-                    yield _text(rest)
+                    yield _text(rest.removeprefix(mark))
             except Retryable as broken:
                 raise broken.error from broken.__cause__
 
