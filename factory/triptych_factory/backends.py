@@ -28,7 +28,7 @@ from triptych_factory.locations import (
     parse_location,
     user_store,
 )
-from triptych_factory.provider_access import TRUSTED_HOSTS, is_trusted, load
+from triptych_factory.provider_access import TRUSTED_HOSTS, ca_file, is_trusted, load
 from triptych_factory.settings import Settings
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def store_exists(location: Location) -> bool:
     return (location.path / ".triptych" if location.scheme == "files" else location.path).exists()
 
 
-_OWN = frozenset({"url", "api_key"})
+_OWN = frozenset({"url", "api_key", "ca_file"})
 
 
 def check_local(settings: Settings, doing: str) -> None:
@@ -241,4 +241,5 @@ def connect(
         raise lacking(
             "a knowledge base on a server needs the package httpx2, which is not installed", "http"
         ) from error
-    return connected(settings.url, key=key)
+    authorities = settings.ca_file or ca_file(os.environ if environ is None else environ)
+    return connected(settings.url, key=key, ca_file=authorities)

@@ -18,6 +18,7 @@ from triptych_factory.provider_access import (
     access_arguments,
     load,
     named_model,
+    with_ca_file,
 )
 from triptych_factory.settings import Settings
 
@@ -190,6 +191,7 @@ def settings_llm(settings: Settings, name: str) -> LLM | None:
     return build_llm(
         name,
         access={provider: given},
+        environ=with_ca_file(settings.ca_file),
         context=settings.llm_context,
         concurrency=settings.llm_concurrency,
     )
@@ -204,4 +206,5 @@ def settings_reranker(
         ValidationError, NotAvailableError: as `build_reranker`.
     """
     origin, source = settings.origin(setting), settings.place(setting)
-    return build_reranker(name, llm=llm, origin=origin, source=source)
+    environ = with_ca_file(settings.ca_file)
+    return build_reranker(name, llm=llm, origin=origin, source=source, environ=environ)

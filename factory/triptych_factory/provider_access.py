@@ -10,6 +10,7 @@ import ipaddress
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
@@ -126,7 +127,7 @@ def access_arguments(
     at_a_time = _AT_A_TIME if concurrency is None else concurrency
     arguments: dict[str, Any] = {
         "api_key": api_key,
-        "connection": _connection(provider, base_url, proxy, at_a_time),
+        "connection": _connection(provider, base_url, proxy, at_a_time, ca_file(environ)),
     }
     if base_url is not None:
         arguments["base_url"] = base_url
@@ -205,11 +206,22 @@ def _is_loopback(host: str) -> bool:
 
 @lru_cache(maxsize=64)
 def _connection(
-    provider: str, base_url: str | None, proxy: str | None, concurrency: int
+    provider: str, base_url: str | None, proxy: str | None, concurrency: int, ca_file: str | None
 ) -> Connection:
     from triptych_backends.providers import Connection
 
-    return Connection(proxy=proxy, concurrency=concurrency)
+    return Connection(proxy=proxy, concurrency=concurrency, ca_file=ca_file)
+
+
+def ca_file(environ: Mapping[str, str]) -> str | None:
+    """The file or folder of certificate authorities that the environment names."""
+    names = ("TRIPTYCH_CA_FILE", "SSL_CERT_FILE", "SSL_CERT_DIR")
+    return next((value for name in names if (value := environ.get(name, "").strip())), None)
+
+
+def with_ca_file(path: str | None) -> dict[str, str]:
+    """The environment, in which the setting ``ca_file`` stands for its variable."""
+    return {**os.environ, **({"TRIPTYCH_CA_FILE": path} if path else {})}
 
 
 def _ollama_url(host: str) -> str:
@@ -254,9 +266,26 @@ def _proxy(base_url: str, environ: Mapping[str, str]) -> str | None:
         host = (parts.hostname or "").lower()
     except ValueError:
         return None  # the client says what is wrong with the address
-    direct = [name.strip().lower().lstrip(".") for name in value("NO_PROXY").split(",")]
-    if host in ("localhost", "127.0.0.1", "::1") or "*" in direct:
+    if host in ("localhost", "127.0.0.1", "::1"):
         return None
-    if any(name and (host == name or host.endswith(f".{name}")) for name in direct):
+    port = parts.port or _PORTS.get(parts.scheme.lower())
+    if any(_is_direct(host, port, name.strip().lower()) for name in value("NO_PROXY").split(",")):
         return None
     return value(f"{parts.scheme.upper()}_PROXY") or value("ALL_PROXY") or None
+
+
+_DIRECT = re.compile(r"\[(?P<v6>[^\]]+)\](?::(?P<v6_port>\d+))?|(?P<name>[^:]+)(?::(?P<port>\d+))?")
+
+
+def _is_direct(host: str, port: int | None, name: str) -> bool:
+    """Whether ``name`` of NO_PROXY means this host: a name with those below it, an address, a
+    network, or "*"; a name may have a port, and begin with a dot or "*."."""
+    found = _DIRECT.fullmatch(name)  # an address of version 6 without brackets has no port
+    name = name if found is None else found["v6"] or found["name"]
+    wanted = None if found is None else found["v6_port"] or found["port"]
+    if not name or (wanted and int(wanted) != port):
+        return False
+    with suppress(ValueError):
+        return ipaddress.ip_address(host) in ipaddress.ip_network(name, strict=False)
+    name = name.removeprefix("*").lstrip(".")
+    return not name or host == name or host.endswith(f".{name}")

@@ -164,6 +164,8 @@ class Settings:
             "splade:FOLDER", "tei:URL", or "none".
         semantic_cache: whether results of searches are cached, or a table with ``threshold``,
             ``hours`` and ``entries`` (see `triptych.search.SemanticCache`).
+        ca_file: a file (PEM) or folder of certificate authorities to trust besides the usual ones,
+            at models' hosts and servers; None for SSL_CERT_FILE or SSL_CERT_DIR.
         lock_timeout: seconds to wait for another process that is writing.
         read_only: whether every write is refused.
         history: how many old versions of each document are kept; 0 keeps none.
@@ -195,6 +197,7 @@ class Settings:
     reranker: str = _setting(_text, "none", repr=lambda name: repr(_shown_model(name)))
     sparse_encoder: str = _setting(_text, "none", repr=lambda name: repr(_shown_model(name)))
     semantic_cache: bool | Mapping[str, Any] = _setting(_cache, False)
+    ca_file: str | None = _setting(_text, None)
     lock_timeout: float = _setting(_seconds, 30.0)
     read_only: bool = _setting(_switch, False)
     history: int = _setting(_integer(0, 1_000_000), 10)
@@ -243,6 +246,8 @@ class Settings:
                 sources[key] = str(file)
             if sources.get("url") == str(file):
                 values["url"] = relative_to(values["url"], file.parent)
+            if sources.get("ca_file") == str(file):
+                values["ca_file"] = str(file.parent / Path(values["ca_file"]).expanduser())
             for key in _MODELS & values.keys():
                 if sources.get(key) == str(file):
                     values[key] = _model_from(values[key], file.parent)

@@ -45,6 +45,7 @@ from triptych_factory.locations import (
     state_folder,
     store_paths,
 )
+from triptych_factory.provider_access import with_ca_file
 from triptych_factory.settings import Settings
 
 if TYPE_CHECKING:
@@ -316,7 +317,8 @@ def _answers(settings: Settings, given: SemanticCache | bool | None) -> Semantic
 
 
 def _embedder(settings: Settings, name: str) -> Embedder | None:
-    return build_embedder(name, concurrency=settings.embed_concurrency)
+    environ = with_ca_file(settings.ca_file)
+    return build_embedder(name, environ=environ, concurrency=settings.embed_concurrency)
 
 
 def _sparse_encoder(settings: Settings) -> SparseEncoder | None:
@@ -324,6 +326,7 @@ def _sparse_encoder(settings: Settings) -> SparseEncoder | None:
         settings.sparse_encoder,
         origin=settings.origin("sparse_encoder"),
         source=settings.place("sparse_encoder"),
+        environ=with_ca_file(settings.ca_file),
         concurrency=settings.embed_concurrency,
     )
 

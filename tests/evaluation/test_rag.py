@@ -116,7 +116,7 @@ def test_data_is_fenced_with_marks_that_it_cannot_hold() -> None:
 
 MALFORMED = [
     "Yes, both are supported.",
-    '```json\n{"verdicts": [true, false]}\n```',
+    '```json\n{"verdicts": [true]\n```',
     '{"verdicts": [true, false]} Hope this helps!',
     '{"verdicts": [1, 0]}',
     '{"verdicts": ["true", "false"]}',

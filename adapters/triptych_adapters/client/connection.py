@@ -46,7 +46,12 @@ from triptych_backends.embedders.lazy import Lazy
 from triptych_backends.providers.arguments import checked_base_url, checked_key, httpx
 from triptych_backends.providers.background_loop import BlockingIterator, run
 from triptych_backends.providers.connection import CallClock, Timeouts, retry_after_seconds
-from triptych_backends.providers.http import reason_of, request_options, transport_to
+from triptych_backends.providers.http import (
+    reason_of,
+    request_options,
+    tls_failure,
+    transport_to,
+)
 
 _ATTEMPTS: Final = 4
 _FIRST_PAUSE: Final = 0.1
@@ -66,7 +71,15 @@ _BUSY: Final = frozenset({429, 503})
 class Connection:
     """The connections to one server. Thread-safe; a forked child opens its own connections."""
 
-    def __init__(self, url: str, *, key: str | None, timeouts: Timeouts | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        key: str | None,
+        timeouts: Timeouts | None = None,
+        ca_file: str | None = None,
+    ) -> None:
+        self._ca_file = ca_file
         self.url: str = checked_base_url(url)
         secret = checked_key(key, advice="the key of a server of Triptych", required=False)
         self._headers = {"authorization": f"Bearer {secret}"} if secret else {}
@@ -258,12 +271,14 @@ class Connection:
             if self.closed:
                 raise StoreError(f"the connection to {self.url} was closed meanwhile") from error
             clock.check()
+            if why := tls_failure(error):
+                raise StoreAwayError(f"the server at {self.url} cannot be used: {why}") from error
             raise _BrokenError(_unreachable(self.url, error)) from error
 
     def _open(self) -> httpx.AsyncClient:
         return httpx.AsyncClient(
             headers={**self._headers, "accept-encoding": "identity"},
-            transport=transport_to(self.url),
+            transport=transport_to(self.url, ca_file=self._ca_file),
             follow_redirects=False,
             trust_env=False,
         )

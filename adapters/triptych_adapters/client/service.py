@@ -59,7 +59,13 @@ _QUERIES_AT_ONCE: Final = 256
 C = TypeVar("C", bound="type[Any]")
 
 
-def connect(url: str, *, key: str | None = None, timeouts: Timeouts | None = None) -> RemoteService:
+def connect(
+    url: str,
+    *,
+    key: str | None = None,
+    timeouts: Timeouts | None = None,
+    ca_file: str | None = None,
+) -> RemoteService:
     """Connect to the knowledge base of ``triptych serve`` at ``url``, such as ``http://host:8400``.
 
     No request is sent before the first call.
@@ -67,11 +73,12 @@ def connect(url: str, *, key: str | None = None, timeouts: Timeouts | None = Non
     Args:
         key: the access key, if the server requires one.
         timeouts: the timeouts of a call; None is `Timeouts()`.
+        ca_file: a file (PEM) or folder of certificate authorities to trust besides the usual ones.
 
     Raises:
         ValidationError: ``url`` or ``key`` is invalid.
     """
-    return RemoteService(Connection(url, key=key, timeouts=timeouts))
+    return RemoteService(Connection(url, key=key, timeouts=timeouts, ca_file=ca_file))
 
 
 def _asked(local: type[Service | PipelineView], operation: str) -> Callable[..., Any]:

@@ -16,6 +16,7 @@ from triptych_backends.providers.response_parsing import (
     ServerSent,
     at,
     count_at,
+    part_text,
     text_at,
 )
 
@@ -95,7 +96,7 @@ class AnthropicLLM(RemoteLLM):
         # A refusal may come without any content.
         blocks = [] if finish == "refused" else at(answer, "content", of=list)
         return Piece(
-            text="".join(text_at(block, "text") for block in blocks if _is_text(block)),
+            text="".join(map(part_text, blocks)),
             input_tokens=_input_tokens(answer.get("usage")),
             output_tokens=count_at(answer, "usage", "output_tokens"),
             finish=finish,
@@ -106,8 +107,10 @@ class AnthropicLLM(RemoteLLM):
         kind = None if event is None else event.get("type")
         if kind == "message_start":
             return Piece(input_tokens=_input_tokens(at(event, "message", of=dict).get("usage")))
+        if kind == "content_block_start":
+            return Piece(text=part_text(at(event, "content_block", of=dict)))
         if kind == "content_block_delta":
-            return Piece(text=text_at(event, "delta", "text"))
+            return Piece(text=part_text(at(event, "delta", of=dict)))
         if kind == "message_delta":
             return Piece(
                 output_tokens=count_at(event, "usage", "output_tokens"),
@@ -120,10 +123,6 @@ class AnthropicLLM(RemoteLLM):
         if not isinstance(kind, str):
             raise MalformedAnswerError("has an event without a type")
         return Piece()
-
-
-def _is_text(block: Any) -> bool:
-    return text_at(block, "type") == "text"
 
 
 def _input_tokens(usage: Any) -> int:

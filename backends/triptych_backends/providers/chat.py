@@ -218,7 +218,7 @@ class RemoteLLM(RemoteModel):
         return self._payload(_checked(messages), most, stream=stream), most
 
     async def _generated(self, payload: Mapping[str, Any], max_tokens: int) -> Generation:
-        answer = await self._client.post(self._PATH, payload, of=dict)
+        answer = await self._posted(payload, of=dict)
         gathered = _Gathered()
         with self._usable():
             text = gathered.take(self._read(answer))
@@ -229,8 +229,9 @@ class RemoteLLM(RemoteModel):
         self, payload: Mapping[str, Any], max_tokens: int, gathered: _Gathered
     ) -> AsyncGenerator[str, None]:
         events, head = self._FORMAT(), ""
-        async with aclosing(self._client.lines(self._PATH, payload)) as lines:
-            async for line in lines:
+        line, following = await self._adapted(payload, self._begun)
+        async with aclosing(following):
+            while line is not None:
                 if not gathered.length and len(head) < _MOST_OF_A_HEAD:
                     head += line + "\n"
                 with self._usable():
@@ -240,6 +241,7 @@ class RemoteLLM(RemoteModel):
                         yield text
                 if any(piece.last for piece in pieces):
                     break
+                line = await anext(following, None)
         if text := gathered.rest():
             yield text
         if not gathered.ended and not gathered.length:
@@ -250,6 +252,17 @@ class RemoteLLM(RemoteModel):
                 "discard the text and try again"
             )
         self._check_end(gathered, max_tokens)
+
+    async def _begun(
+        self, payload: Mapping[str, Any]
+    ) -> tuple[str | None, AsyncGenerator[str, None]]:
+        """The first line of a streamed answer, and those that follow."""
+        lines = self._client.lines(self._PATH, payload)
+        try:
+            return await anext(lines, None), lines
+        except BaseException:
+            await lines.aclose()
+            raise
 
     def _check_no_stream(self, head: str) -> None:
         if head.lstrip().startswith("<"):

@@ -226,8 +226,9 @@ class Connection:
         concurrency: the maximum number of concurrent requests, including streams.
         max_answer_bytes: the maximum size of an unpacked response.
         proxy: the URL of a proxy.
+        ca_file: a file (PEM) or folder of certificate authorities to trust besides the usual ones.
         transport: makes a transport of httpx2 (or httpx if only that is installed) instead of
-            ``proxy``, such as for a client certificate or another certificate authority. Each model
+            ``proxy``, such as for a client certificate. Each model
             has one for blocking calls, and one for each event loop; it is closed with the model's
             connections.
     """
@@ -237,6 +238,7 @@ class Connection:
     concurrency: int = attrs.field(default=4, validator=whole(least=1))
     max_answer_bytes: int = attrs.field(default=1 << 26, validator=whole(least=1))
     proxy: str | None = attrs.field(default=None, repr=False, validator=_proxy)
+    ca_file: str | None = None
     transport: Callable[[], httpx.AsyncBaseTransport] | None = attrs.field(
         default=None, repr=False, validator=_transport
     )

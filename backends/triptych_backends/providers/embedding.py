@@ -200,7 +200,7 @@ class RemoteEmbedder(BatchedModel):
 
     async def _asked(self, texts: Sequence[str], kind: EmbedKind) -> NDArray[np.float64]:
         sent = [self._prefixes[kind] + text for text in texts]
-        answer = await self._client.post(self._PATH, self._payload(sent, kind), of=dict)
+        answer = await self._posted(self._payload(sent, kind), of=dict)
         with self._usable():
             answered = self._read(answer, sent)
         width = answered.rows.shape[1]

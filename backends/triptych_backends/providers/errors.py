@@ -24,6 +24,11 @@ _NO_MODEL = re.compile(
 )
 _KEY_LIKE = re.compile(r"(?=[^\s\"']{0,64}[0-9*])[^\s\"']{8,}")
 _SPENT = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.IGNORECASE)
+NO_SUCH_PATH = re.compile(
+    r"unexpected endpoint|(unknown|no such|invalid) (endpoint|path|url|route)|cannot (get|post) /",
+    re.IGNORECASE,
+)
+"""What servers say of an address without their version, some of them with status 200."""
 _FILTERED = re.compile(r"content_filter|content_policy_violation|ResponsibleAIPolicyViolation")
 _AGAIN = frozenset({408, 409, 425, 500, 502, 503, 504})
 _LIMITED = frozenset({429, 529})  # 529: Anthropic's "overloaded"
@@ -36,6 +41,14 @@ _DEEPEST = 8  # levels of a refusal's JSON at which a message is looked for
 
 class InputTooLongError(ProviderError):
     """The input is longer than the model, or one request, takes. ``detail``: the refusal."""
+
+    def __init__(self, message: str, *, detail: str = "") -> None:
+        super().__init__(message)
+        self.detail = detail
+
+
+class RefusedRequestError(ProviderError):
+    """The provider refused the request for what it holds (400 or 422). ``detail``: its body."""
 
     def __init__(self, message: str, *, detail: str = "") -> None:
         super().__init__(message)
@@ -186,7 +199,10 @@ def fault(
             f"{who} went to an address that the server does not know{said}: check base_url, "
             "and whether the server speaks this protocol"
         )
-    return ProviderError(f"{who} was refused{said}: change the request")
+    message = f"{who} was refused{said}: change the request"
+    if status in (400, 422):
+        return RefusedRequestError(message, detail=shown(refusal.body, secrets, most=_MOST_KEPT))
+    return ProviderError(message)
 
 
 def _limited(who: str, said: str, after: float | None) -> RateLimitedError:

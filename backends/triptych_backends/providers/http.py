@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import json
 import logging
 import os
@@ -13,8 +14,10 @@ from typing import Any, NoReturn, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
+from triptych._internal.urls import shown_url
 from triptych.errors import (
     ProviderError,
+    ProviderSetupError,
     ProviderTimeoutError,
     UnusableAnswerError,
     ValidationError,
@@ -33,6 +36,7 @@ from triptych_backends.providers.connection import (
     retry_after_seconds,
 )
 from triptych_backends.providers.errors import (
+    NO_SUCH_PATH,
     ProviderErrorRules,
     Refusal,
     Retryable,
@@ -54,10 +58,31 @@ _KEPT = httpx.Limits(max_connections=None, max_keepalive_connections=16, keepali
 logger = logging.getLogger("triptych.providers")
 
 
-def transport_to(base_url: str, proxy: str | None = None) -> httpx.AsyncHTTPTransport:
-    """httpx's transport, which reads nothing from the environment."""
+def transport_to(
+    base_url: str, proxy: str | None = None, ca_file: str | None = None
+) -> httpx.AsyncHTTPTransport:
+    """httpx's transport, which reads nothing from the environment.
+
+    ``ca_file`` is a file or folder of certificate authorities that are trusted, too.
+
+    Raises:
+        ValidationError: it cannot be read, or holds no certificate.
+    """
+    verify: ssl.SSLContext | bool = base_url.startswith("https:")
+    if verify and ca_file:  # else 20 ms would go to reading the authorities
+        verify = httpx.create_ssl_context(trust_env=False)
+        try:
+            is_folder = os.path.isdir(ca_file)
+            verify.load_verify_locations(
+                cafile=None if is_folder else ca_file, capath=ca_file if is_folder else None
+            )
+        except (OSError, ValueError) as error:
+            raise ValidationError(
+                f"the certificate authorities in {ca_file!r:.200} cannot be read ({error}): give "
+                "a file in PEM, or a folder of such, by ca_file (TRIPTYCH_CA_FILE) or SSL_CERT_FILE"
+            ) from error
     return httpx.AsyncHTTPTransport(
-        verify=base_url.startswith("https:"),  # else 20 ms would go to reading the authorities
+        verify=verify,
         trust_env=False,
         limits=_KEPT,
         proxy=proxy,
@@ -79,17 +104,40 @@ def request_options(timeouts: Timeouts) -> dict[str, Any]:
     return {"timeout": {**seconds, "pool": timeouts.call}, "trace": close_what_breaks}
 
 
-def reason_of(error: BaseException) -> str:
-    """What a connection failed of, in the words of the system, which anyio hides behind its own."""
+def _causes(error: BaseException) -> Iterator[BaseException]:
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, OSError) and cause.errno and cause.errno > 0:
-            return f"[Errno {cause.errno}] {os.strerror(cause.errno)}"
+        yield cause
         if isinstance(cause, BaseExceptionGroup):
             cause = cause.exceptions[0]
         else:
             cause = cause.__cause__ or cause.__context__
+
+
+def reason_of(error: BaseException) -> str:
+    """What a connection failed of, in the words of the system, which anyio hides behind its own."""
+    for cause in _causes(error):
+        # The number of OpenSSL's error is not one of the system's.
+        is_system = isinstance(cause, OSError) and not isinstance(cause, ssl.SSLError)
+        if is_system and isinstance(cause.errno, int) and cause.errno > 0:
+            return f"[Errno {cause.errno}] {os.strerror(cause.errno)}"
     return str(error)
+
+
+def tls_failure(error: BaseException) -> str:
+    """Why TLS failed, and what to do; "" if something else did, or the peer only went away."""
+    for cause in _causes(error):
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return (
+                f"its certificate is not trusted ({cause.verify_message}): if its authority is "
+                "your own, name the file of that by ca_file (TRIPTYCH_CA_FILE) or SSL_CERT_FILE"
+            )
+        if isinstance(cause, ssl.SSLError) and not isinstance(cause, ssl.SSLEOFError):
+            return (
+                f"TLS failed ({cause.reason or cause}): check that the port speaks TLS, else "
+                "write the address with http://"
+            )
+    return ""
 
 
 class HttpClient:
@@ -169,6 +217,11 @@ class HttpClient:
         if not isinstance(answer, dict) or not answer.get("error"):
             return None
         words = shown(message_in(answer["error"]), self._secrets) or "error"
+        if NO_SUCH_PATH.search(words):
+            return ProviderSetupError(
+                f"{self.rules.name} says: {words} (HTTP 200): {self.base_url} is not where its "
+                "models are: check base_url, which often ends in /v1"
+            )
         return ProviderError(
             f"{self.rules.name} says: {words} (HTTP 200): the call of its model "
             f"{self.rules.model!r} failed: try again later"
@@ -209,20 +262,21 @@ class HttpClient:
             response = await self._attempts(
                 lambda: held.enter_async_context(self._sent(path, body, clock)), clock
             )
-            rest = b""
+            rest, mark = b"", codecs.BOM_UTF8
             try:
                 async with aclosing(self._chunks(response, clock)) as chunks:
                     async for chunk in chunks:
                         *whole, rest = (rest + chunk).split(b"\n")
                         for line in whole:
-                            yield _text(line)
+                            yield _text(line.removeprefix(mark))
+                            mark = b""
                         if len(rest) > _LONGEST_LINE:
                             raise self.failed(
                                 f"streamed a line of more than {_LONGEST_LINE} bytes: check "
                                 "base_url"
                             )
                 if rest:
-                    yield _text(rest)
+                    yield _text(rest.removeprefix(mark))
             except Retryable as broken:
                 raise broken.error from broken.__cause__
 
@@ -360,10 +414,18 @@ class HttpClient:
                 "request less at a time"
             ) from error
         except (httpx.ConnectError, ssl.SSLError) as error:
+            if why := tls_failure(error):
+                raise ProviderSetupError(
+                    f"{who} got no connection to {self.base_url}: {shown(why, self._secrets)}"
+                ) from error
+            place, advice = self.base_url, self.rules.start_advice
+            if self.connection.proxy:
+                place = f"the proxy {shown_url(self.connection.proxy)}, on the way to {place}"
+                advice = "check HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY"
             raise Retryable(
                 ProviderError(
-                    f"{who} reached nothing at {self.base_url} "
-                    f"({shown(reason_of(error), self._secrets)}): {self.rules.start_advice}"
+                    f"{who} reached nothing at {place} "
+                    f"({shown(reason_of(error), self._secrets)}): {advice}"
                 )
             ) from error
         except PackedAnswerError as error:
@@ -386,7 +448,11 @@ class HttpClient:
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
             given = self.connection.transport
-            transport = given() if given else transport_to(self.base_url, self.connection.proxy)
+            transport = (
+                given()
+                if given
+                else transport_to(self.base_url, self.connection.proxy, self.connection.ca_file)
+            )
             if not isinstance(transport, httpx.AsyncBaseTransport):
                 raise ValidationError(
                     f"Connection.transport made {type(transport)!r:.80}: requests are "

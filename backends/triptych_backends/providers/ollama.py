@@ -17,6 +17,7 @@ from triptych_backends.providers.response_parsing import (
     JsonLines,
     MalformedAnswerError,
     at,
+    content_at,
     count_at,
     rows_of,
     text_at,
@@ -176,7 +177,7 @@ class OllamaLLM(RemoteLLM):
     def _part(self, event: Mapping[str, Any]) -> Piece:
         done = event.get("done") is True
         return Piece(
-            text=text_at(event, "message", "content"),
+            text=content_at(event, "message", "content"),
             input_tokens=count_at(event, "prompt_eval_count") if done else None,
             output_tokens=count_at(event, "eval_count") if done else None,
             finish=_FINISHES.get(text_at(event, "done_reason")) if done else None,

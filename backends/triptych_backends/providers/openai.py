@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from triptych.records import Message
 from triptych_backends.providers.arguments import checked_base_url, checked_model
@@ -18,6 +18,7 @@ from triptych_backends.providers.response_parsing import (
     ServerSent,
     at,
     by_index,
+    content_at,
     count_at,
     rows_of,
     text_at,
@@ -79,6 +80,7 @@ class OpenAIEmbedder(RemoteEmbedder):
     """
 
     _PROVIDER, _PATH = "openai", "/embeddings"
+    _SPARE: ClassVar[Mapping[str, str]] = {"encoding_format": ""}
     # OpenAI takes 2,048 texts and 300,000 tokens; small servers far less.
     _MOST = BatchLimits(texts=256, tokens=200_000)
 
@@ -139,6 +141,12 @@ class OpenAILLM(RemoteLLM):
     """
 
     _PROVIDER, _PATH, _FORMAT = "openai", "/chat/completions", ServerSent
+    # Mistral's API refuses the last one; Azure, and gateways, take one of the first two.
+    _SPARE: ClassVar[Mapping[str, str]] = {
+        "max_tokens": "max_completion_tokens",
+        "max_completion_tokens": "max_tokens",
+        "stream_options": "",
+    }
 
     def __init__(
         self,
@@ -177,7 +185,7 @@ class OpenAILLM(RemoteLLM):
             at(choice, "message", of=dict)
         refused = bool(text_at(choice, "message", "refusal"))
         return Piece(
-            text=text_at(choice, "message", "content"),
+            text=content_at(choice, "message", "content"),
             input_tokens=count_at(answer, "usage", "prompt_tokens"),
             output_tokens=count_at(answer, "usage", "completion_tokens"),
             finish="refused" if refused else finish,
@@ -189,7 +197,8 @@ class OpenAILLM(RemoteLLM):
             return Piece(ended=True, last=True)
         if error := self._client.refused(event):
             raise error
-        choices = at(event, "choices", of=list) if "choices" in event else []
+        # Beside the usage they are empty, or null.
+        choices = [] if event.get("choices") is None else at(event, "choices", of=list)
         usage = event.get("usage") or None
         if not choices and usage is None and "choices" not in event:
             raise MalformedAnswerError("has an event without choices")
@@ -197,7 +206,7 @@ class OpenAILLM(RemoteLLM):
         finish = text_at(choice, "finish_reason")
         refused = bool(text_at(choice, "delta", "refusal"))
         return Piece(
-            text=text_at(choice, "delta", "content"),
+            text=content_at(choice, "delta", "content"),
             input_tokens=None if usage is None else count_at(usage, "prompt_tokens"),
             output_tokens=None if usage is None else count_at(usage, "completion_tokens"),
             finish="refused" if refused else _FINISHES.get(finish),

@@ -6,7 +6,7 @@ import logging
 import re
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 from triptych import deadlines
 from triptych.records.values import whole
 from triptych.text.tokens import high_token_estimate
-from triptych_backends.providers.errors import InputTooLongError
-from triptych_backends.providers.http import HttpClient
+from triptych_backends.providers.errors import InputTooLongError, RefusedRequestError
+from triptych_backends.providers.http import HttpClient, J, T
 from triptych_backends.providers.response_parsing import MalformedAnswerError
+
+logger = logging.getLogger("triptych.providers")
 
 _NUMBER = re.compile(r"(?<![\w.])\d{2,7}(?![\w.]*\w)")
 _SMALLEST_SHARE, _LARGEST_SHARE, _USUAL_SHARE = 0.05, 0.95, 0.75
@@ -66,8 +68,6 @@ def shortened(text: str, refusal: str) -> str:
     return text[: max(min(int(len(text) * share), len(text) - 1), 1)]
 
 
-logger = logging.getLogger("triptych.providers")
-
 BLANK = "."
 """The replacement for empty texts, which providers refuse."""
 
@@ -83,10 +83,13 @@ class RemoteModel(ABC):
     """Where it is asked, from the client's address on."""
     _CHECK: ClassVar[str]
     """What is to be checked of a model whose answers cannot be used."""
+    _SPARE: ClassVar[Mapping[str, str]] = {}
+    """Fields that not every server takes, each with its other name, "" to leave it out."""
 
     def __init__(self, model: str, client: HttpClient) -> None:
         self._model = model
         self._client = client
+        self._dialect: dict[str, str] = {}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._model!r})"
@@ -106,6 +109,42 @@ class RemoteModel(ABC):
     @abstractmethod
     def signature(self) -> str:
         """What is derived with it carries."""
+
+    async def _posted(self, payload: Mapping[str, Any], *, of: type[J]) -> J:
+        """The answer to ``payload``, as `HttpClient.post` has it."""
+        return await self._adapted(payload, lambda sent: self._client.post(self._PATH, sent, of=of))
+
+    async def _adapted(
+        self, payload: Mapping[str, Any], send: Callable[[Mapping[str, Any]], Awaitable[T]]
+    ) -> T:
+        """What ``send`` makes of ``payload``.
+
+        If the server refuses a spare field by its name, it is asked once more without it, or with
+        the other name. What worked is kept for further requests.
+        """
+        first: RefusedRequestError | None = None
+        tried: list[str] = []
+        while True:
+            named = ((self._dialect.get(name, name), payload[name]) for name in payload)
+            sent = {name: value for name, value in named if name}
+            try:
+                return await send(sent)
+            except RefusedRequestError as error:
+                first = first or error
+                name = next(
+                    (each for each in self._SPARE if self._refuses(each, payload, error)), ""
+                )
+                if not name:
+                    for each in tried:  # the refusal was for something else
+                        self._dialect.pop(each, None)
+                    raise first from None
+                tried.append(name)
+                self._dialect[name] = self._SPARE[name]
+                logger.info("%s refuses %r in a request", self._client.rules.name, name)
+
+    def _refuses(self, name: str, asked: Mapping[str, Any], error: RefusedRequestError) -> bool:
+        known = name in self._dialect or name not in asked
+        return not known and re.search(rf"(?<!\w){name}(?!\w)", error.detail) is not None
 
     @contextmanager
     def _usable(self) -> Iterator[None]:

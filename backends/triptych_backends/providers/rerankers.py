@@ -76,8 +76,7 @@ class RemoteReranker(BatchedModel):
 
     async def _scored(self, query: str, texts: Sequence[str]) -> NDArray[np.float32]:
         async def ask(some: Sequence[str]) -> NDArray[np.float32]:
-            payload = self._payload(query, some)
-            answer = await self._client.post(self._PATH, payload, of=self._ANSWER)
+            answer = await self._posted(self._payload(query, some), of=self._ANSWER)
             with self._usable():
                 return self._read(answer, len(some))
 
@@ -141,6 +140,7 @@ class JinaReranker(HostedReranker):
     _PROVIDER, _NAME, _KEY, _URL = "jina", "Jina", "JINA_API_KEY", JINA_URL
     _MOST = BatchLimits(texts=500, tokens=500_000)
     _ALSO: ClassVar[Mapping[str, Any]] = {"return_documents": False}
+    _SPARE: ClassVar[Mapping[str, str]] = {"return_documents": ""}
 
 
 class ServedReranker(RemoteReranker):

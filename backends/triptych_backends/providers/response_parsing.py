@@ -116,6 +116,59 @@ def text_at(value: Any, *path: str | int) -> str:
         return ""
 
 
+_NO_TEXT = frozenset(
+    {
+        "thinking",
+        "reasoning",
+        "redacted_thinking",
+        "tool_use",
+        "server_tool_use",
+        "refusal",
+        # Those of Anthropic's streams.
+        "thinking_delta",
+        "signature_delta",
+        "input_json_delta",
+        "citations_delta",
+    }
+)
+"""The types of parts of an answer that are not its text."""
+
+
+def content_at(value: Any, *path: str | int) -> str:
+    """The text of the content at ``path``: a string, or a list of parts; "" if there is none.
+
+    Raises:
+        MalformedAnswerError: it is something else, or has a part of an unknown type.
+    """
+    try:
+        found = at(value, *path, of=object)
+    except MalformedAnswerError:
+        return ""
+    if found is None or isinstance(found, str):
+        return found or ""
+    if isinstance(found, list):
+        return "".join(map(part_text, found))
+    raise MalformedAnswerError(
+        f"has a {type(found).__name__} as {_named(path)}, where text was expected"
+    )
+
+
+def part_text(part: Any) -> str:
+    """The text of one part of an answer's content; "" for a thought, or the call of a tool.
+
+    Raises:
+        MalformedAnswerError: its type is unknown, or it has no text.
+    """
+    if isinstance(part, str):
+        return part
+    kind = text_at(part, "type")
+    if kind in _NO_TEXT:
+        return ""
+    if kind and not kind.startswith(("text", "output_text")):
+        raise MalformedAnswerError(f"has a part of the unknown type {kind!r:.40} in its content")
+    return at(part, "text", of=str)
+
+
 def count_at(value: Any, *path: str | int) -> int:
     """The count at ``path``, 0 to `MOST_COUNTED`; 0 where there is none.
 
@@ -135,17 +188,30 @@ def count_at(value: Any, *path: str | int) -> int:
 def by_index(items: Sequence[Any], count: int) -> list[Any]:
     """``items`` in the order of their ``index``, each of 0 to ``count`` - 1 once.
 
+    An item without one, or with null, has its position: some servers leave out all, and those that
+    follow protobuf an index of 0, wherever the item stands.
+
     Raises:
-        MalformedAnswerError: one is missing, doubled or out of range.
+        MalformedAnswerError: one is doubled or out of range, or there are too few or many items.
     """
+    if len(items) != count:
+        raise MalformedAnswerError(f"has {len(items)} entries for {count} inputs")
     ordered: list[Any] = [None] * count
+    without: list[tuple[int, Any]] = []
     for position, item in enumerate(items):
+        if at(item, of=dict).get("index") is None:
+            without.append((position, item))
+            continue
         index = at(item, "index", of=int)
         if not 0 <= index < count or ordered[index] is not None:
             raise MalformedAnswerError(f"has index {index} out of range or twice, at {position}")
         ordered[index] = item
-    if len(items) != count:
-        raise MalformedAnswerError(f"has {len(items)} entries for {count} inputs")
+    if len(without) == 1 < count:
+        without = [(ordered.index(None), without[0][1])]
+    for position, item in without:
+        if ordered[position] is not None:
+            raise MalformedAnswerError(f"has no index at {position}, where another item belongs")
+        ordered[position] = item
     return ordered
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 import regex
 
 from triptych._internal.digests import digest
+from triptych._internal.thoughts import without_thoughts
 from triptych.errors import TriptychError, ValidationError
 from triptych.records import Generation, Message, ParkedReason, check_text
 from triptych.text.tokens import estimate_tokens
@@ -113,9 +114,6 @@ _INVISIBLE: Final = regex.compile(r"[\p{C}\p{Z}\u115F\u1160\u2800\u3164\uFFA0]+"
 _FENCE: Final = regex.compile(
     r"^[^\S\n]*+(?:```|~~~)[\w+-]*+[^\S\n]*+$", regex.V1 | regex.MULTILINE
 )
-_THOUGHT: Final = regex.compile(
-    r"^\s*<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", regex.V1 | regex.DOTALL | regex.IGNORECASE
-)
 
 _SAY: Final = regex.compile(
     r"""(?P<plain>\b(?:output|answer|reply|response|summary|abstract|overview)\s+
@@ -163,7 +161,7 @@ class BadAnswerError(TriptychError):
 def checked(answer: object, *, text: str, prompt: str, ceiling: int, whole: bool = True) -> str:
     """The answer's text, without white space or the marks of `fenced` around it.
 
-    What a model thought aloud before its answer, between ``<think>`` marks, is taken off.
+    What a model thought aloud before its answer is taken off.
 
     Args:
         answer: what ``generate`` returned.
@@ -192,7 +190,7 @@ def checked(answer: object, *, text: str, prompt: str, ceiling: int, whole: bool
         raise BadAnswerError(
             "endless", f"the answer is far longer than the {ceiling} tokens that were allowed"
         )
-    said = _THOUGHT.sub("", said).strip()
+    said = without_thoughts(said).strip()
     if is_blank(said, text):
         raise BadAnswerError("empty", f"the answer says nothing: {_shown(said) or 'it is blank'}")
     if is_refusal(said, text):

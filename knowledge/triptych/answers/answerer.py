@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 
 from triptych import deadlines, telemetry
+from triptych._internal.thoughts import ThoughtFilter
 from triptych._internal.wording import FailureWarning
 from triptych.answers.citations import CitationFilter, check_turns, newest_turns, sentences_of
 from triptych.answers.context import ContextBuilder
@@ -201,18 +202,29 @@ class _Asked:
         messages = answer_messages(
             request.prompt, turns, pack.render(), pack.mark, request.query.text
         )
-        reading = CitationFilter({piece.number for piece in pack.pieces})
-        opening = _Opening()
+        signature = self.meter.signature
+        thoughts = ThoughtFilter(opened=streamed and signature in _OPENED)
+        numbers = {piece.number for piece in pack.pieces}
+        reading, opening = CitationFilter(numbers), _Opening()
         pieces = self._pieces(messages, streamed)
         try:
             for piece in pieces:
-                if text := opening.feed(reading.feed(piece)):
+                said = thoughts.feed(piece)
+                if thoughts.restarted:
+                    thoughts.restarted = False
+                    reading, opening = CitationFilter(numbers), _Opening()
+                    _OPENED.add(signature)
+                    self.warnings.append(
+                        "what was shown first was a thought of the model, which no mark began: "
+                        "the text of the answer begins after it"
+                    )
+                if text := opening.feed(reading.feed(said)):
                     yield text
                 if opening.declined:
                     break
         finally:
             pieces.close()
-        if text := opening.end(reading.end()):
+        if text := opening.feed(reading.feed(thoughts.end())) + opening.end(reading.end()):
             yield text
         if opening.declined:
             yield request.prompt.abstention
@@ -303,6 +315,10 @@ class _Asked:
                         "before you trust the answer"
                     )
 
+
+_OPENED: set[str] = set()
+"""Signatures of models that began an answer with a thought which no mark began: of their further
+streams nothing is shown before the thought has ended."""
 
 _QUOTES = "*_`\"'“‘"
 _GOES_ON = re.compile("_?[A-Za-z0-9]")

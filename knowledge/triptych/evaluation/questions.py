@@ -17,6 +17,7 @@ import attrs
 
 from triptych import deadlines
 from triptych._internal.progress import Progress, ProgressCallback
+from triptych._internal.thoughts import json_text
 from triptych.answers.pieces import new_mark
 from triptych.contracts import LLM
 from triptych.contracts.models import check_llm
@@ -212,7 +213,7 @@ class _Run:
 def _entries(text: str) -> Sequence[Any] | None:
     """The list that was asked for; None for anything else."""
     try:
-        value = json.loads(text)
+        value = json.loads(json_text(text))
     except (ValueError, RecursionError):
         return None
     found = value.get("questions") if isinstance(value, dict) else None

@@ -20,6 +20,7 @@ import numpy as np
 
 from triptych import deadlines
 from triptych._internal.progress import ProgressCallback
+from triptych._internal.thoughts import json_text
 from triptych.contracts import LLM, Embedder
 from triptych.contracts.models import check_llm, how_to_set
 from triptych.errors import ProviderError, TriptychError, ValidationError
@@ -413,7 +414,7 @@ class Judge:
             )
         try:
             value = json.loads(
-                said.text, object_pairs_hook=_without_repeats, parse_constant=_refuse
+                json_text(said.text), object_pairs_hook=_without_repeats, parse_constant=_refuse
             )
         except (ValueError, RecursionError) as error:
             raise MalformedJudgementError(

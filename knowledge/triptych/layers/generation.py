@@ -13,6 +13,7 @@ import attrs
 from triptych import deadlines, signatures, telemetry
 from triptych._internal.digests import digest
 from triptych._internal.model_texts import check_prompt, is_prompt
+from triptych._internal.thoughts import without_thoughts
 from triptych.contracts import LLM
 from triptych.contracts.models import check_llm
 from triptych.derivation.folder_tree import check_summaries
@@ -193,7 +194,8 @@ def _ask(
         raise DerivationError(
             f"the {what} by {llm.signature!r} cannot be stored ({error})", partial=made
         ) from error
-    text = " ".join(answer.text.split()) if what == "abstract" else answer.text.strip()
+    said = without_thoughts(answer.text)
+    text = " ".join(said.split()) if what == "abstract" else said.strip()
     if not text:
         raise DerivationError(
             f"the {what} that {llm.signature!r} gave is blank: check the prompt, and whether the "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import secrets
 from collections.abc import Sequence
 from typing import Any, Final
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from triptych import deadlines, telemetry
 from triptych._internal.numbers import number
+from triptych._internal.thoughts import json_text
 from triptych._internal.wording import FailureWarning
 from triptych.contracts import LLM, HitReader
 from triptych.contracts.models import check_llm
@@ -36,7 +36,6 @@ subject and helps, 0 if it has nothing to do with the query. Answer with a JSON 
 numbers, in the order of the passages, and nothing else. An example for three passages:
 [0.9, 0.1, 0.5]"""
 _REMINDER: Final = "Answer now with the JSON array of {count} scores, one for each passage."
-_CODE: Final = re.compile(r"```(?:json)?\s*(.*?)\s*```", re.DOTALL)
 _TOKENS, _TOKENS_EACH = 64, 16
 _SHOWN = 80
 _WHOLE: Final = whole(least=1)
@@ -107,10 +106,8 @@ def _scores(model: str, answer: str, count: int) -> list[float]:
             f"answered {what} ({shown!r}): use a model that follows such a format"
         )
 
-    text = answer.strip()
-    code = _CODE.fullmatch(text)
     try:
-        found: Any = json.loads(code[1] if code else text)
+        found: Any = json.loads(json_text(answer))
     except (ValueError, RecursionError):
         raise unusable("something else") from None
     if not isinstance(found, list):

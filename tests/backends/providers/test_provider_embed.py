@@ -335,7 +335,7 @@ def test_vectors_that_are_none_are_named(make: Make, rows: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("make", [openai, voyage])
-@pytest.mark.parametrize("indexes", [[0, 0], [0, 2], [-1, 0], [0, None], [True, False]])
+@pytest.mark.parametrize("indexes", [[0, 0], [0, 2], [-1, 0], [1, None, 1], [True, False]])
 def test_indexes_that_do_not_fit_are_named(make: Make, indexes: list[Any]) -> None:
     data = [{"index": index, "embedding": [1.0, 2.0]} for index in indexes]
     with (

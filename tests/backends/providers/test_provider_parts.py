@@ -275,3 +275,31 @@ def test_rows_come_out_of_unit_length() -> None:
     assert rows_of([[3, 4], [0, 2.0]], 2).tolist() == [[0.6, 0.8], [0.0, 1.0]]
     # Far from 1, squares still neither vanish nor run over.
     assert rows_of([[1e-30, 0.0]], 1).tolist() == [[1.0, 0.0]]
+
+
+@pytest.mark.parametrize(
+    ("indexes", "order"),
+    [
+        ([None, None, None], [0, 1, 2]),
+        ([None, 1, 2], [0, 1, 2]),  # protobuf leaves out a 0
+        ([2, 1, None], [2, 1, 0]),
+        ([1, None, 0], [2, 0, 1]),
+        ([None, 1, None], [0, 1, 2]),
+    ],
+)
+def test_an_item_without_an_index_has_its_position(
+    indexes: list[int | None], order: list[int]
+) -> None:
+    items = [
+        {"n": at} if index is None else {"n": at, "index": index}
+        for at, index in enumerate(indexes)
+    ]
+    assert [each["n"] for each in by_index(items, 3)] == order
+    nulls = [{"index": None, **each} for each in items]
+    assert [each["n"] for each in by_index(nulls, 3)] == order
+
+
+@pytest.mark.parametrize("indexes", [[1, None, None], [0, 0, None], [None, None, 0]])
+def test_an_index_that_could_be_several_is_refused(indexes: list[int | None]) -> None:
+    with pytest.raises(MalformedAnswerError):
+        by_index([{"index": index} for index in indexes], 3)
