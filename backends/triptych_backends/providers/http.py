@@ -117,9 +117,9 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 def reason_of(error: BaseException) -> str:
     """What a connection failed of, in the words of the system, which anyio hides behind its own."""
     for cause in _causes(error):
-        # The number of OpenSSL's error is not one of the system's.
-        is_system = isinstance(cause, OSError) and not isinstance(cause, ssl.SSLError)
-        if is_system and isinstance(cause.errno, int) and cause.errno > 0:
+        if isinstance(cause, ssl.SSLError):
+            continue  # the number of OpenSSL's error is not one of the system's
+        if isinstance(cause, OSError) and cause.errno and cause.errno > 0:
             return f"[Errno {cause.errno}] {os.strerror(cause.errno)}"
     return str(error)
 
