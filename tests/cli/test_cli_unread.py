@@ -50,7 +50,7 @@ def test_a_put_says_what_it_did_not_read(shell: Shell) -> None:
 
 def test_a_file_without_text_is_never_fresh(unread: Shell) -> None:
     said = unread("status", "-s", "kb.db")
-    assert "'scan.pdf' has no text (its 16 pages are pictures)" in said.err
+    assert "'scan.pdf' has little or no text (its 16 pages are pictures)" in said.err
     assert "everything that is stored is fresh" not in said.err
     assert "'report.pdf': page 7: 14 words are not searched (footer on each page)" in said.err
     assert "note.md" not in said.err
@@ -72,7 +72,9 @@ def test_the_doctor_lists_them_file_by_file(unread: Shell) -> None:
     said = unread("doctor", "-s", "kb.db")
     assert said.code == 0
     assert "not searched: dataset 'default': 'report.pdf': page 7: 14 words are not" in said.err
-    assert "not searched: dataset 'default': 'scan.pdf': no text (its 16 pages" in said.err
+    assert (
+        "not searched: dataset 'default': 'scan.pdf': little or no text (its 16 pages" in said.err
+    )
     assert "note.md" not in said.err
 
 

@@ -163,13 +163,13 @@ def test_words_that_a_file_has_and_its_text_lacks_are_named(
     (notes / name).write_text(",,\n")
     text = post(ask, "/console/datasets", do="sync").text
     assert "Notes on files" in text
-    assert "no text (the parser found nothing to read in it)" in text
+    assert "little or no text (the parser found nothing to read in it)" in text
     work = ask("GET", "/console/work").text
     assert "Words of files that are not searched" in work
     assert re.search(r"<bdi>n/&lt;i&gt;empty.csv</bdi></a> <span[^>]*>no text", work), work
     assert "Nothing waits" not in work
     page = ask("GET", "/console/documents/docs/n%2F%3Ci%3Eempty.csv").text
-    assert "no text (the parser found nothing to read in it)" in page
+    assert "little or no text (the parser found nothing to read in it)" in page
 
 
 @pytest.mark.parametrize("access", [{"dataset_ids": ["docs"]}, {"where": {"doc_prefix": "n/"}}])

@@ -157,12 +157,12 @@ def test_broken_yaml_is_named_and_its_whole_entries_are_taken(
         text = f"---\n{body}---\n# Text\n".replace("\n", ends)
         assert front_matter(text) == metadata
         (note,) = _notes(text)
-        assert note.startswith(f"front matter is not valid YAML at line {line}: ")
+        assert note.startswith(f"'a.md': front matter is not valid YAML at line {line}: ")
         assert ("so it is not metadata" in note) == (not metadata)
         assert ("without tags" in note) == ("tags:\n\t" in body)
     parsed = TextParser().parse("a.txt", text.encode())
     assert parsed is not None
-    assert parsed.notes == (note,)
+    assert parsed.notes == (note.replace("a.md", "a.txt"),)
 
 
 @pytest.mark.parametrize(

@@ -303,12 +303,17 @@ def _lines(report: DoctorReport, *, repair: bool) -> Iterator[str]:
         yield f"  {how if finding.repairable else f'beyond repair: {finding.remedy}'}"
 
 
+_LEFT_OUT = 20
+
+
 def _notes(report: DoctorReport) -> Iterator[str]:
     yield from report.actions
     for skipped in report.skipped:
         yield f"not looked at: {skipped}"
-    for left_out in report.left_out:
+    for left_out in report.left_out[:_LEFT_OUT]:
         yield f"not searched: {left_out}"
+    if len(report.left_out) > _LEFT_OUT:
+        yield f"and {len(report.left_out) - _LEFT_OUT:,} more such lines; --json lists them all"
     yield from report.advice
     checked = ", ".join(
         counted(count, what.removesuffix("s"), what) for what, count in report.checked.items()

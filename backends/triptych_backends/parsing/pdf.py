@@ -163,7 +163,8 @@ def _read_scans(reading: Reading, document: Any, pages: list[Page], *, with_form
         return drawn(page_of(document, index, with_form=with_form))
 
     for number, text in read_pages(reading, ((at + 1, partial(draw, at)) for at in scans)).items():
-        pages[number - 1] = Page(plain_lines(text), text)
+        if text:
+            pages[number - 1] = Page(plain_lines(text), text)
 
 
 def _write(
@@ -229,7 +230,9 @@ def _name_pictures(reading: Reading, pages: Sequence[Page]) -> None:
         reading.omissions.append(
             Omission(place=pages_named(damaged), words=0, reason="cannot be read: damaged")
         )
-    how = "character recognition finds none" if reading.options.get("ocr") else SCANNED
+    how = "character recognition is sure of none" if reading.options.get("ocr") else SCANNED
+    if pictures and all(words(pages[number - 1].text) for number in pictures):
+        how = "but for a few words, so --ocr leaves it"
     if any(words(page.text) and not page.is_picture for page in pages):
         if pictures:
             what = "it is a picture" if len(pictures) == 1 else "they are pictures"

@@ -71,6 +71,8 @@ def _answer(header: Mapping[str, Any], data: bytes, limits: ParseLimits) -> dict
         return {"error": str(error)}
     except ModuleNotFoundError as error:
         return {"missing": error.name or "a library"}
+    except RecursionError:
+        return {"error": f"{name!r} nests too deep to be read: flatten it"}
     except MemoryError:
         return {
             "error": f"{name!r} needs more than {limits.memory:,} bytes of memory to be read: "

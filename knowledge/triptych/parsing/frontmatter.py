@@ -65,6 +65,9 @@ def read_front_matter(text: str) -> tuple[dict[str, MetadataValue], tuple[str, .
     """Return the front matter of ``text``, and notes that say what of it is not metadata."""
     found = _BLOCK.match(text[:_LIMIT].removeprefix("\ufeff"))
     if found is None:
+        fence = text[:4].removeprefix("\ufeff")[:3]
+        if fence in ("---", "+++") and text.find(f"\n{fence}\n", _LIMIT) > 0:
+            return {}, (f"front matter of more than {_LIMIT:,} characters is not metadata",)
         return {}, ()
     # An empty line in place of the fence: lines are counted as in the file.
     body = "\n" + re.sub(r"\r\n?", "\n", found["body"])

@@ -104,8 +104,12 @@ def tokens(text: str, *, xhtml: bool = False) -> Iterator[Token]:
         elif mark in ("!", "?"):
             at = _behind_declaration(text, at)
         else:
-            yield Token(TEXT, "<", at)
-            at += 1
+            # Signs in a row are one text: a page of them would be a token each.
+            end = at + 1
+            while text.startswith("<<", end):
+                end += 1
+            yield Token(TEXT, text[at:end], at)
+            at = end
 
 
 def _end_of(name: str, text: str, at: int) -> int:

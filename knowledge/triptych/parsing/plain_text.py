@@ -27,7 +27,7 @@ class TextParser(TextFileParser):
             content=decoded.text,
             metadata=metadata,
             parser_sig=self.signature,
-            notes=(*decoded.notes, *notes),
+            notes=(*decoded.notes, *(f"{name!r}: {note}" for note in notes)),
         )
 
 

@@ -56,7 +56,7 @@ class Unread:
 
     def __str__(self) -> str:
         """All of it on one line, "" for nothing; the first five places, and how many more."""
-        said = [f"no text ({self.no_text})"] if self.no_text else []
+        said = [f"little or no text ({self.no_text})"] if self.no_text else []
         said += map(str, self.omissions[:_NAMED])
         more = self.omissions[_NAMED:]
         if more:
