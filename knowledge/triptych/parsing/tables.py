@@ -78,7 +78,7 @@ def _blocks(rows: Iterable[Row], unit: str) -> Iterator[Iterator[Row]]:
     def filled() -> Iterator[tuple[int, Row]]:
         block = last = 0
         for number, texts in rows:
-            cells = [one_line(cell) for cell in texts]
+            cells = [one_line(cell) if cell else "" for cell in texts]  # most of wide rows
             if not any(cells):
                 block += 1
                 continue
