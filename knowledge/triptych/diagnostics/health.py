@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from shlex import quote
 
 from triptych import deadlines
@@ -18,6 +19,7 @@ from triptych.vectors.embedding import embed_query, encode_sparse
 
 _PROBE = "health check"
 _PATIENCE = 5.0
+_NAMED = 5
 
 
 class _SilentError(StoreError):
@@ -54,6 +56,7 @@ def check_health(
     sparse_encoder: SparseEncoder | None = None,
     next_embedder: Embedder | None = None,
     tuned: Callable[[DatasetStats], HealthCheck | None] = lambda each: None,
+    refused: Callable[[str], Iterator[str]] = lambda each: iter(()),
 ) -> Health:
     """Every check, worst news included: one that fails does not keep the others from running.
 
@@ -75,7 +78,9 @@ def check_health(
     if checks[0].status == "ok":
         checks += _guarded(
             "datasets",
-            lambda: dataset_checks(stats(), embedder, sparse_encoder, next_embedder, tuned),
+            lambda: dataset_checks(
+                stats(), embedder, sparse_encoder, next_embedder, tuned, refused
+            ),
         )
     return Health(checks=tuple(checks))
 
@@ -118,12 +123,26 @@ def _encoder_answers(encoder: SparseEncoder) -> HealthCheck:
     )
 
 
+def _refusals(dataset_id: str, refused: Callable[[str], Iterator[str]]) -> Iterator[HealthCheck]:
+    """What the model refused of a dataset, the first documents of it."""
+    found = refused(dataset_id)
+    if said := list(islice(found, _NAMED)):
+        more = f"; and {rest} more" if (rest := sum(1 for _ in found)) else ""
+        yield HealthCheck(
+            name="refused texts",
+            status="warning",
+            detail=f"dataset {dataset_id!r}: {'; '.join(said)}{more}",
+            remedy=f"`triptych embed --dataset {quote(dataset_id)} --retry` sends them again",
+        )
+
+
 def dataset_checks(
     datasets: Sequence[DatasetStats],
     embedder: Embedder | None,
     sparse_encoder: SparseEncoder | None = None,
     next_embedder: Embedder | None = None,
     tuned: Callable[[DatasetStats], HealthCheck | None] = lambda each: None,
+    refused: Callable[[str], Iterator[str]] = lambda each: iter(()),
 ) -> list[HealthCheck]:
     """What keeps a dataset from its best answers, each with what to do about it."""
     checks = []
@@ -191,4 +210,6 @@ def dataset_checks(
             checks.append(HealthCheck(name=name, status="ok", detail=f"{name} is fresh"))
         said = tuned(each)
         checks += [said] if said else []
+        if each.pending or each.sparse_pending:
+            checks += _refusals(each.dataset_id, refused)
     return checks

@@ -349,7 +349,8 @@ class DoctorReport:
         checked: the numbers of documents, chunks, layers and so on that were checked.
         skipped: what could not be checked, and why.
         left_out: text that no search finds, and why: what is in no chunk, and words of files that
-            their documents lack.
+            their documents lack; and chunks that only keyword search finds, because the model
+            refuses them.
         advice: how searches may find more, if nothing is wrong.
     """
 
