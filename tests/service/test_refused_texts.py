@@ -22,6 +22,7 @@ from triptych.records import SparseVector
 from triptych.testing.builders import sparse_of
 from triptych.vectors.refused import REFUSED_SETTINGS, RefusedTexts
 from triptych.vectors.run import EmbeddingRun
+from triptych_adapters.http.responses import public
 
 
 class Picky:
@@ -115,11 +116,14 @@ def test_what_is_refused_is_named(kb: Service) -> None:
     kb.put_documents(
         "d", {"a.md": "\n\n".join(part.format(n, ["bad", "good"][n % 3 == 1]) for n in range(3))}
     )
-    said = "2 chunks of 'a.md' are refused by the model: the embedder 'picky/1' failed"
+    said = "the model refuses 2 chunks of 'a.md': the embedder 'picky/1' failed"
     (check,) = (each for each in kb.health().problems if each.name == "refused texts")
     assert said in check.detail
     assert check.remedy == "`triptych embed --dataset d --retry` sends them again"
-    assert any(said in each for each in kb.doctor().left_out)
+    (said,) = kb.doctor().left_out
+    assert "2 chunks of 'a.md', which the model refuses: the embedder 'picky/1'" in said
+    assert "picky" not in public(check).detail
+    assert "the model refuses 2 chunks of 'a.md': " in public(check).detail
     assert kb.stats("d")[0].pending_chunks == 2
 
 
@@ -285,7 +289,7 @@ def test_a_refused_text_of_a_sparse_encoder_is_isolated_too(tmp_path: Path) -> N
         kb.put_documents("d", notes({3, 40}, 100))
         assert kb.stats("d")[0].sparse_pending == 2
         (check,) = (each for each in kb.health().problems if each.name == "refused texts")
-        assert "1 chunk of '0003.md' is refused by the model" in check.detail
+        assert "the model refuses 1 chunk of '0003.md', 1 chunk of '0040.md': " in check.detail
         before = encoder.calls
         kb.embed_pending("d")
         assert encoder.calls == before

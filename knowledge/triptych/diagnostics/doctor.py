@@ -94,8 +94,8 @@ class DatasetExaminer:
                 progress(Progress(phase=f"examining {dataset}", done=done, total=total))
         left_out += unchunked.sentences()
         left_out += (
-            f"{place}, by meaning: {said}"
-            for said in refusals(self._chunks, self._settings, dataset)
+            f"{place}, by meaning: {refused}, which the model refuses: {words}"
+            for refused, words in refusals(self._chunks, self._settings, dataset)
         )
         if unjudged:
             skipped.append(

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
 from shlex import quote
 
 from triptych import deadlines
 from triptych._internal.wording import counted
 from triptych.contracts import Diagnostics, DocumentRepo, Embedder, SparseEncoder
-from triptych.errors import CancelledError, StoreError, TriptychError
+from triptych.errors import CancelledError, ProviderError, StoreError, TriptychError
 from triptych.records import DatasetStats, Health, HealthCheck
 from triptych.vectors.embedding import embed_query, encode_sparse
 
@@ -56,7 +55,7 @@ def check_health(
     sparse_encoder: SparseEncoder | None = None,
     next_embedder: Embedder | None = None,
     tuned: Callable[[DatasetStats], HealthCheck | None] = lambda each: None,
-    refused: Callable[[str], Iterator[str]] = lambda each: iter(()),
+    refused: Callable[[str], Iterator[tuple[str, str]]] = lambda each: iter(()),
 ) -> Health:
     """Every check, worst news included: one that fails does not keep the others from running.
 
@@ -123,16 +122,20 @@ def _encoder_answers(encoder: SparseEncoder) -> HealthCheck:
     )
 
 
-def _refusals(dataset_id: str, refused: Callable[[str], Iterator[str]]) -> Iterator[HealthCheck]:
-    """What the model refused of a dataset, the first documents of it."""
-    found = refused(dataset_id)
-    if said := list(islice(found, _NAMED)):
-        more = f"; and {rest} more" if (rest := sum(1 for _ in found)) else ""
+def _refusals(
+    dataset_id: str, refused: Callable[[str], Iterator[tuple[str, str]]]
+) -> Iterator[HealthCheck]:
+    """What the model refused of a dataset; the first documents are named."""
+    if found := list(refused(dataset_id)):
+        more = f" and {rest} more" if (rest := len(found) - _NAMED) > 0 else ""
+        named = ", ".join(chunks for chunks, _ in found[:_NAMED])
+        error = ProviderError(found[0][1])
         yield HealthCheck(
             name="refused texts",
             status="warning",
-            detail=f"dataset {dataset_id!r}: {'; '.join(said)}{more}",
+            detail=f"dataset {dataset_id!r}: the model refuses {named}{more}: {error}",
             remedy=f"`triptych embed --dataset {quote(dataset_id)} --retry` sends them again",
+            error=error,
         )
 
 
@@ -142,7 +145,7 @@ def dataset_checks(
     sparse_encoder: SparseEncoder | None = None,
     next_embedder: Embedder | None = None,
     tuned: Callable[[DatasetStats], HealthCheck | None] = lambda each: None,
-    refused: Callable[[str], Iterator[str]] = lambda each: iter(()),
+    refused: Callable[[str], Iterator[tuple[str, str]]] = lambda each: iter(()),
 ) -> list[HealthCheck]:
     """What keeps a dataset from its best answers, each with what to do about it."""
     checks = []

@@ -207,11 +207,11 @@ class HealthCheck:
 
     Attributes:
         name: what was checked: "store", "index", "embedder", "coverage" (chunks with vectors),
-            "search settings" (the dataset's tuning) or a dataset.
+            "search settings" (the dataset's tuning), "refused texts" (of the model) or a dataset.
         status: "ok"; "warning" if quality or speed suffers; "failed" if puts or searches fail.
         detail: what was found.
         remedy: what to do about it, or "".
-        error: the error of a failed check.
+        error: the error of a failed check, or the words of a model that refused texts.
     """
 
     name: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
@@ -86,21 +85,15 @@ def refused_before(words: str) -> ProviderError:
     return ProviderError(f"{words} (refused earlier, and not sent again: {RETRY.format('it')})")
 
 
-def refusals(chunks: ChunkRepo, settings: SettingsStore | None, dataset_id: str) -> Iterator[str]:
-    """A sentence for each document with chunks that a model of its dataset refused."""
+def refusals(
+    chunks: ChunkRepo, settings: SettingsStore | None, dataset_id: str
+) -> Iterator[tuple[str, str]]:
+    """Which chunks a model of the dataset refused, document by document, and its words."""
     config = chunks.config(dataset_id) if settings is not None else None
     spaces = (dense(config.embed_sig), sparse(config.sparse_sig)) if config is not None else ()
     for space in spaces:
         said = RefusedTexts(settings, dataset_id, space).words() if space.sig else {}
         for name in islice(chunks.waiting(dataset_id, space), _NAMES_READ) if said else ():
-            found = Counter(
-                said[chunk.sig.input_sig]
-                for chunk in chunks.iter_chunks(dataset_id, name)
-                if chunk.sig.input_sig in said
-            )
-            if found:
-                are = "is" if found.total() == 1 else "are"
-                yield (
-                    f"{counted(found.total(), 'chunk')} of {name!r} {are} refused by the model: "
-                    f"{next(iter(found))}"
-                )
+            digests = (chunk.sig.input_sig for chunk in chunks.iter_chunks(dataset_id, name))
+            if found := [said[digest] for digest in digests if digest in said]:
+                yield f"{counted(len(found), 'chunk')} of {name!r}", found[0]
