@@ -69,7 +69,11 @@ def _missing(name: str) -> list[str]:
 
 
 def build_embedder(
-    embedder: str, *, environ: Mapping[str, str] | None = None, concurrency: int | None = None
+    embedder: str,
+    *,
+    environ: Mapping[str, str] | None = None,
+    concurrency: int | None = None,
+    batch: int | None = None,
 ) -> Embedder | None:
     """The embedder of a name; None for "none", and for "auto" where "local" is not installed.
 
@@ -78,6 +82,7 @@ def build_embedder(
             dimensions.
         environ: the environment, None for the process's own.
         concurrency: how many calls of a provider may be under way at a time; None for 4.
+        batch: how many texts one request to a provider holds; None for the provider's default.
 
     Raises:
         ValidationError: no embedder has this name, or its provider's key is missing.
@@ -104,7 +109,10 @@ def build_embedder(
         raise ValidationError(f"no embedder is called {embedder!r}: use one of auto, {names}")
     provider, model = named
     how = access_arguments(provider, None, environ, concurrency=concurrency)
-    made: Embedder = load(provided)(model, **how)
+    kind = load(provided)
+    if batch is not None:
+        how["batch"] = attrs.evolve(kind._MOST, texts=batch)
+    made: Embedder = kind(model, **how)
     return made
 
 
@@ -253,7 +261,9 @@ def likely_signature(path: Path, dataset_id: str = "") -> str | None:
     return row[0] if row and isinstance(row[0], str) else None
 
 
-def recall_embedder(signature: str, *, concurrency: int | None = None) -> Embedder:
+def recall_embedder(
+    signature: str, *, concurrency: int | None = None, batch: int | None = None
+) -> Embedder:
     """The embedder of this signature. Nothing is loaded, and nobody asked."""
     hashed = _HASH.fullmatch(signature)
     if hashed is not None:
@@ -264,7 +274,7 @@ def recall_embedder(signature: str, *, concurrency: int | None = None) -> Embedd
         known: Embedder = load(place)()
         if known.signature == signature:
             return known
-    return RecalledEmbedder(signature, partial(_made, signature, concurrency))
+    return RecalledEmbedder(signature, partial(_made, signature, concurrency, batch))
 
 
 def _setting_of(signature: str) -> str | None:
@@ -277,7 +287,7 @@ def _setting_of(signature: str) -> str | None:
     return f"{provider}:{'/'.join(parts[: widths[0]])}"
 
 
-def _made(signature: str, concurrency: int | None) -> Embedder:
+def _made(signature: str, concurrency: int | None, batch: int | None) -> Embedder:
     """What a provider's signature names.
 
     Raises:
@@ -285,7 +295,7 @@ def _made(signature: str, concurrency: int | None) -> Embedder:
         ValidationError: as `build_embedder`.
     """
     name = _setting_of(signature)
-    made = None if name is None else build_embedder(name, concurrency=concurrency)
+    made = None if name is None else build_embedder(name, concurrency=concurrency, batch=batch)
     if made is None:
         raise NotAvailableError(
             f"the store was filled with the embedder {signature!r}, which cannot be built from its "

@@ -157,6 +157,8 @@ class Settings:
         chunk_size: the maximum size of a chunk in code points; None for each chunker's default.
         chunk_overlap: the code points that a chunk repeats from the previous one; None likewise.
         embed_concurrency: how many concurrent calls of the embedder a bulk put or a rebuild makes.
+        embedder_batch: the maximum number of texts in one request to an embedder's provider; None
+            for the provider's default.
         ranker: the ranker that fuses the lanes of hybrid search: "z-score", "rrf" or "min-max".
         reranker: the model that reorders the best hits: "provider:model", "tei:URL",
             "llamacpp:URL", "onnx:FOLDER", "llm" for the language model, or "none".
@@ -193,6 +195,7 @@ class Settings:
     chunk_size: int | None = _setting(_integer(16), None)
     chunk_overlap: int | None = _setting(_integer(0), None)
     embed_concurrency: int = _setting(_integer(1, 64), 4)
+    embedder_batch: int | None = _setting(_integer(1, 10_000), None)
     ranker: str = _setting(_text, "z-score")
     reranker: str = _setting(_text, "none", repr=lambda name: repr(_shown_model(name)))
     sparse_encoder: str = _setting(_text, "none", repr=lambda name: repr(_shown_model(name)))

@@ -238,7 +238,9 @@ def named_embedder(settings: Settings, name: str | None) -> Embedder | None:
     chosen = name or settings.embedder
     if chosen == "auto":
         return None
-    return build_embedder(chosen, concurrency=settings.embed_concurrency)
+    return build_embedder(
+        chosen, concurrency=settings.embed_concurrency, batch=settings.embedder_batch
+    )
 
 
 def _examined(table: Mapping[str, Any], settings: Settings) -> tuple[int, Sequence[Finding]]:

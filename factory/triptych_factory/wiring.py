@@ -294,7 +294,7 @@ def _likely(location: Location, settings: Settings, dataset_id: str) -> Embedder
     signature = likely_signature(location.path, dataset_id)
     if not signature:
         return None
-    embedder = recall_embedder(signature, concurrency=settings.embed_concurrency)
+    embedder = recall_embedder(signature, **_requests(settings))
     return embedder if hasattr(embedder, "preload") else None
 
 
@@ -303,7 +303,7 @@ def _of_store(store: Store, settings: Settings, dataset_id: str) -> Embedder | N
     signature = stored_signature(store, dataset_id)
     if signature is None:
         return _embedder(settings, settings.embedder)
-    return recall_embedder(signature, concurrency=settings.embed_concurrency) if signature else None
+    return recall_embedder(signature, **_requests(settings)) if signature else None
 
 
 def _answers(settings: Settings, given: SemanticCache | bool | None) -> SemanticCache | None:
@@ -318,7 +318,12 @@ def _answers(settings: Settings, given: SemanticCache | bool | None) -> Semantic
 
 def _embedder(settings: Settings, name: str) -> Embedder | None:
     environ = with_ca_file(settings.ca_file)
-    return build_embedder(name, environ=environ, concurrency=settings.embed_concurrency)
+    return build_embedder(name, environ=environ, **_requests(settings))
+
+
+def _requests(settings: Settings) -> dict[str, Any]:
+    """How an embedder's provider is asked."""
+    return {"concurrency": settings.embed_concurrency, "batch": settings.embedder_batch}
 
 
 def _sparse_encoder(settings: Settings) -> SparseEncoder | None:

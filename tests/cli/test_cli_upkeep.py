@@ -66,7 +66,8 @@ def test_embed_adds_the_vectors_that_are_pending(shell: Shell) -> None:
     assert (hit["doc_name"], hit["stale"]) == ("a.md", None)
     found = shell("search", "leaves", "--json")
     assert found.json["warnings"] == [
-        "1 document has no vectors yet: it is found by keyword only; `triptych embed` adds them"
+        "1 document lacks vectors: text without one is found by keyword only; "
+        "`triptych embed` adds them"
     ]
     (dataset,) = shell("status", "--json").json["datasets"]
     assert (dataset["stale"], dataset["pending"], dataset["pending_chunks"]) == (0, 1, 1)

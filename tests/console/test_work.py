@@ -28,8 +28,10 @@ from support.servers import listening, served
 from triptych._internal.retries import Retries
 from triptych.errors import ProviderSetupError, RateLimitedError
 from triptych.layers import LayerBuilder
+from triptych.records.spaces import dense
 from triptych.service import Service
 from triptych.testing.fakes import FakeLLM
+from triptych.vectors.refused import RefusedTexts
 from triptych_adapters.console import work_lists
 from triptych_adapters.http import create_app
 from triptych_adapters.http.limits import Limits
@@ -122,6 +124,28 @@ def test_the_message_of_a_provider_is_for_whoever_sees_the_whole_store(kb: Servi
     ]
     assert all("<strong>empty</strong>" in each for each in pages)
     assert [entry.message in each for each in pages] == [True, False]
+
+
+def test_what_the_embedder_refused_is_named_and_its_words_likewise(kb: Service) -> None:
+    kb.put_document("docs", "milk.md", "Milk is boiled.", embed="later")
+    (chunk,) = kb.chunks.iter_chunks("docs", "milk.md")
+    assert kb.options.embedder is not None
+    space = dense(kb.options.embedder.signature)
+    texts = RefusedTexts(kb.capabilities.settings, "docs", space)
+    texts.add({chunk.sig.input_sig: ValueError("NaN at box-7")})
+    keys = KeyStore.of(kb)
+    whole = keys.add("whole", can_write=True).token
+    part = keys.add("part", dataset_ids=["docs"], can_write=True).token
+    ask = Client(create_app(kb, authenticate=KeyAuthenticator(kb, keys), write=True, console=True))
+    for path in ("/console/work", "/v1/health"):
+        pages = [
+            ask("GET", path, headers={"Authorization": f"Bearer {each}"}).text
+            for each in (whole, part)
+        ]
+        assert all("the model refuses 1 chunk of" in each for each in pages)
+        assert all("milk.md" in each for each in pages)
+        assert all("triptych embed --dataset docs --retry" in each for each in pages)
+        assert ["box-7" in each for each in pages] == [path == "/console/work", False]
 
 
 # Plans

@@ -113,6 +113,7 @@ def test_a_key_like_no_other_lists_the_known_ones(tmp_path: Path) -> None:
         ("chunk_overlap", "-1"),
         ("embed_concurrency", "0"),
         ("embed_concurrency", "65"),
+        ("embedder_batch", "0"),
         ("llm_concurrency", "65"),
         ("read_only", "maybe"),
         ("language", "  "),

@@ -307,7 +307,7 @@ def test_an_embedder_that_is_out_leaves_the_keyword_lane() -> None:
         result = kb.search("late", dataset_id="d", as_of=moment)
         assert found(result) == [("a.md", 1)]
         assert any("could not be embedded" in each for each in result.warnings)
-        assert any("1 document has no vectors yet" in each for each in result.warnings)
+        assert any("1 document lacks vectors" in each for each in result.warnings)
         embedder.failures.clear()
         result = kb.search("late", dataset_id="d", as_of=moment)
         assert set(result[0].scores) == {"bm25", "vector"}

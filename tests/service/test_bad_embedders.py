@@ -100,7 +100,7 @@ def test_a_failing_embedder_is_named_and_loses_nothing(kb: Service, moody: Moody
     found = kb.search("zebra", dataset_id="d")
     assert [hit.doc_name for hit in found.hits] == ["old"]
     pending, lane = found.warnings
-    assert "2 documents have no vectors yet" in pending
+    assert "2 documents lack vectors" in pending
     assert "the vector lane did not run" in lane
     assert kb.search_many(["zebra"], dataset_id="d") == [found]
 

@@ -267,7 +267,7 @@ def test_incomplete_space_is_refused_without_a_word(pair: Pair) -> None:
         pair.new.before = lambda: None
         found = some.search(QUERY, dataset_id="d", mode="bm25")
         assert found.hits
-        assert any("no vectors yet" in w for w in some.search(QUERY, dataset_id="d").warnings)
+        assert any("lack vectors" in w for w in some.search(QUERY, dataset_id="d").warnings)
         assert some.embed_pending("d").embedded == 3
         assert some.stats("d")[0].pending == 0
 

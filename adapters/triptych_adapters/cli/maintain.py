@@ -71,18 +71,21 @@ def rebuild(
 def embed(
     session: Session,
     dataset: Annotated[str | None, option("--dataset -d", "The dataset. By default all.")] = None,
+    retry: Annotated[
+        bool, option("--retry", "Send texts again that the model has refused before.")
+    ] = False,
 ) -> Exit:
     """Make missing vectors of documents.
 
     Keyword search finds documents as soon as they are stored, vector search once they have vectors.
     You can stop this command at any time: vectors are stored as they are made, and the next run
-    continues. A text that has a vector is not embedded again. With a sparse encoder in the
-    settings, sparse vectors are made too.
+    continues. A text that has a vector is not embedded again, nor one that the model has refused.
+    With a sparse encoder in the settings, sparse vectors are made too.
     """
     output = session.output
     with session.service() as service, output.progress("embedding") as progress:
         service.health().require()
-        report = service.embed_pending(dataset, progress=progress)
+        report = service.embed_pending(dataset, retry=retry, progress=progress)
     return session.finish(
         report.failed,
         {"dataset_id": dataset},

@@ -230,11 +230,13 @@ class RemoteService(Service):
         dataset_id: str | None = None,
         *,
         doc_names: Iterable[str] | None = None,
+        retry: bool = False,
         progress: ProgressCallback | None = None,
     ) -> EmbedReport:
         """`Service.embed_pending`, in as many requests as needed."""
         check_progress(progress)
-        given = {} if dataset_id is None else {"dataset_id": dataset_id}
+        given: dict[str, Any] = {} if dataset_id is None else {"dataset_id": dataset_id}
+        given |= {"retry": True} if retry else {}
         if doc_names is None:
             made: EmbedReport = self._until_done("embed_pending", given)
             return made

@@ -19,7 +19,9 @@ from triptych_adapters.console.work_lists import (
     not_searched,
     quarantined,
     remove_listed,
+    sees_all,
 )
+from triptych_adapters.http.responses import public
 from triptych_adapters.wire.build_layers import check_may_build, stale_layers
 
 _NAMED: Final = 5
@@ -50,7 +52,10 @@ def work(
             [(each, visit.message_of(each.error)) for each in failed[:_NAMED]],
             max(len(failed) - _NAMED, 0),
         ),
-        "checks": service.health(probe=False).problems,
+        "checks": [
+            each if sees_all(visit) else public(each)
+            for each in service.health(probe=False).problems
+        ],
         "plan": plan,
         "unplanned": unplanned,
         # It reads everything.

@@ -38,6 +38,11 @@ class Listed:
         return hashlib.sha256(repr(named).encode()).hexdigest()
 
 
+def sees_all(visit: Visit) -> bool:
+    """Whether what providers said may be shown."""
+    return may(visit.server.check_sees_all, visit.service, "messages of providers are")
+
+
 def quarantined(visit: Visit, stats: Sequence[DatasetStats]) -> Listed:
     """The layers that a build skips, as the model's last answer could not be stored.
 
@@ -47,8 +52,7 @@ def quarantined(visit: Visit, stats: Sequence[DatasetStats]) -> Listed:
     if journal is None:
         return Listed()
     found = [each for of in stats for each in journal.quarantined(of.dataset_id)]
-    sees_all = may(visit.server.check_sees_all, visit.service, "messages of providers are")
-    rows = found[:_LISTED] if sees_all else [public(each) for each in found[:_LISTED]]
+    rows = found[:_LISTED] if sees_all(visit) else [public(each) for each in found[:_LISTED]]
     return Listed(rows, len(found) - len(rows))
 
 

@@ -141,7 +141,10 @@ def public(record: Any) -> Any:
     if isinstance(record, Failure):
         return attrs.evolve(record, error=public_error(record.error))
     if isinstance(record, HealthCheck) and (error := record.error) is not None:
-        return attrs.evolve(record, error=public_error(error), detail=public_message(error))
+        said = public_message(error)
+        if record.status == "warning":
+            said = record.detail.replace(str(error), said)
+        return attrs.evolve(record, error=public_error(error), detail=said)
     if isinstance(record, QuarantinedLayer):
         # What a model answered is of the documents; what its provider said is not for callers.
         return attrs.evolve(record, message="")

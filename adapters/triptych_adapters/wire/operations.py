@@ -230,6 +230,7 @@ ARGUMENTS: Final[Mapping[str, _Schema]] = {
     "embed": _text(
         "When the vectors are made: 'now', or 'later', by embed_pending.", enum=["now", "later"]
     ),
+    "retry": _flag("Whether to send texts again that the model has refused."),
     "expires_at": _text(
         "When the document expires: ISO 8601 (default UTC) or 'never'. Omit it to keep the stored "
         "value."

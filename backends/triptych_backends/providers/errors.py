@@ -22,6 +22,13 @@ _NO_MODEL = re.compile(
     r"|(unknown|invalid|no such) model|model_not_found|not_found_error",
     re.IGNORECASE | re.DOTALL,
 )
+_OF_LENGTH = re.compile(
+    r"\b(length|long(er)?|large(r)?|size|tokens?|characters|limit\w*|exceed\w*|max(imum)?"
+    r"|at most)\b",
+    re.IGNORECASE,
+)
+"""What a refusal of one text may say of its length, where `_TOO_LONG` does not know its words."""
+_OF_BATCH = re.compile(r"\bbatch|\binputs\b|too many|at most|larger than|exceed", re.IGNORECASE)
 _KEY_LIKE = re.compile(r"(?=[^\s\"']{0,64}[0-9*])[^\s\"']{8,}")
 _SPENT = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.IGNORECASE)
 NO_SUCH_PATH = re.compile(
@@ -39,20 +46,29 @@ _LONGEST_WORD = 1000
 _DEEPEST = 8  # levels of a refusal's JSON at which a message is looked for
 
 
-class InputTooLongError(ProviderError):
-    """The input is longer than the model, or one request, takes. ``detail``: the refusal."""
+class RefusedInputError(ProviderError):
+    """The provider refused a request for what it holds. ``detail``: what it said.
 
-    def __init__(self, message: str, *, detail: str = "") -> None:
+    ``is_too_long``: whether it speaks of a length, which a shorter text may be within.
+    """
+
+    def __init__(self, message: str, *, detail: str = "", is_too_long: bool = True) -> None:
         super().__init__(message)
         self.detail = detail
+        self.is_too_long = is_too_long
+
+    def of_text(self, length: int) -> RefusedInputError:
+        """This error, of a text of so many characters that was sent without others."""
+        message = f"{self} (for a text of {length} characters)"
+        return type(self)(message, detail=self.detail, is_too_long=self.is_too_long)
 
 
-class RefusedRequestError(ProviderError):
-    """The provider refused the request for what it holds (400 or 422). ``detail``: its body."""
+class InputTooLongError(RefusedInputError):
+    """The input is longer than the model, or one request, takes."""
 
-    def __init__(self, message: str, *, detail: str = "") -> None:
-        super().__init__(message)
-        self.detail = detail
+
+class RefusedRequestError(RefusedInputError):
+    """Any other refusal of what a request holds (400 or 422); ``detail`` is the body."""
 
 
 class Retryable(Exception):  # noqa: N818 - it never leaves this package: it wraps the error
@@ -187,7 +203,8 @@ def fault(
             "with a longer context",
             detail=shown(raw, secrets, most=_MOST_KEPT),
         )
-    if status in (400, 404, 422) and _NO_MODEL.search(refusal.body):
+    of_model = status == 404 or (status in (400, 422) and not _OF_BATCH.search(raw))
+    if of_model and _NO_MODEL.search(refusal.body):
         return ProviderSetupError(
             f"{first}{profile.name} has no model {profile.model!r}{said}: {profile.model_advice}"
         )
@@ -201,7 +218,11 @@ def fault(
         )
     message = f"{who} was refused{said}: change the request"
     if status in (400, 422):
-        return RefusedRequestError(message, detail=shown(refusal.body, secrets, most=_MOST_KEPT))
+        return RefusedRequestError(
+            message,
+            detail=shown(refusal.body, secrets, most=_MOST_KEPT),
+            is_too_long=_OF_LENGTH.search(raw) is not None,
+        )
     return ProviderError(message)
 
 

@@ -8,17 +8,18 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import attrs
-from numpy.typing import NDArray
 
 from triptych import deadlines
 from triptych.records.values import whole
 from triptych.text.tokens import high_token_estimate
-from triptych_backends.providers.errors import InputTooLongError, RefusedRequestError
+from triptych_backends.providers.errors import RefusedInputError, RefusedRequestError
 from triptych_backends.providers.http import HttpClient, J, T
 from triptych_backends.providers.response_parsing import MalformedAnswerError
+
+R = TypeVar("R")
 
 logger = logging.getLogger("triptych.providers")
 
@@ -28,22 +29,24 @@ _SMALLEST_SHARE, _LARGEST_SHARE, _USUAL_SHARE = 0.05, 0.95, 0.75
 
 @attrs.frozen(kw_only=True, slots=True)
 class BatchLimits:
-    """The limits of one request of embeddings: texts, and their tokens by `high_token_estimate`. If
-    the provider still refuses it as too large, it is halved.
+    """The limits of one request: texts, and their tokens by `high_token_estimate`.
+
+    A request of several texts that the provider refuses (400, 413, 422) is halved, whatever the
+    refusal says. The size that it takes is the limit of later requests.
     """
 
     texts: int = attrs.field(validator=whole(least=1))
     tokens: int = attrs.field(validator=whole(least=1))
 
 
-def batches(texts: Sequence[str], limits: BatchLimits) -> Iterator[range]:
-    """Ranges of positions that cover ``texts`` in order, each within ``limits``.
+def batches(texts: Sequence[str], limits: BatchLimits, start: int = 0) -> Iterator[range]:
+    """Ranges of positions that cover ``texts`` from ``start`` on in order, each within ``limits``.
 
     A text that alone is over the limit of tokens is a batch by itself.
     """
-    start = tokens = 0
-    for position, text in enumerate(texts):
-        size = high_token_estimate(text)
+    tokens = 0
+    for position in range(start, len(texts)):
+        size = high_token_estimate(texts[position])
         full = position - start >= limits.texts or tokens + size > limits.tokens
         if full and position > start:
             yield range(start, position)
@@ -71,6 +74,7 @@ def shortened(text: str, refusal: str) -> str:
 BLANK = "."
 """The replacement for empty texts, which providers refuse."""
 
+_FEW = 4
 _MOST_CUTS = 24  # three quarters each: to a thousandth of the text
 
 
@@ -158,10 +162,48 @@ class RemoteModel(ABC):
             ) from error
 
 
+@attrs.define(slots=True)
+class _Halving:
+    """How many texts of one call to send at a time, and what its refusals say about the limit."""
+
+    most: int | None = None
+    """Texts at a time since a refusal; None for as many as the limits allow."""
+    end: int = 0
+    """Where the refused batch ends; 0 where the last refusal was for a text's own sake."""
+    taken: Sequence[str] = ()
+    """The longest batch that was taken since the last refusal."""
+
+    def refused(self, span: range) -> None:
+        """A batch of several texts was refused."""
+        self.most, self.end, self.taken = len(span) // 2, max(self.end, span.stop), ()
+
+    def blamed(self) -> None:
+        """The refusals were for the sake of one text: find the old size again, by doubling."""
+        if self.most is not None:
+            self.most, self.end, self.taken = 2, 0, ()
+
+    def accepted(self, some: Sequence[str], end: int, limits: BatchLimits) -> BatchLimits | None:
+        """A batch was taken; the limits that it proves, where the refused batch ends with it."""
+        if self.most is None:
+            return None
+        if not self.end:
+            self.most = 2 * self.most if 2 * self.most < limits.texts else None
+            return None
+        self.taken = max(self.taken, some, key=len)
+        if end < self.end:
+            return None
+        taken, self.most, self.end = self.taken, None, 0
+        if len(taken) >= _FEW:
+            return attrs.evolve(limits, texts=len(taken))
+        # No provider limits requests to so few texts: their length was too much.
+        return attrs.evolve(limits, tokens=max(sum(map(high_token_estimate, taken)), 1))
+
+
 class BatchedModel(RemoteModel):
     """A model that is asked about many texts at a time.
 
-    A text longer than the model takes, which the provider refuses, is cut until it takes it.
+    A batch that the provider refuses is halved, as `BatchLimits` says. A text longer than the model
+    takes, which the provider refuses, is cut until it takes it.
     """
 
     _MOST: ClassVar[BatchLimits]
@@ -179,42 +221,31 @@ class BatchedModel(RemoteModel):
         return self._cut
 
     async def _in_batches(
-        self,
-        texts: Sequence[str],
-        ask: Callable[[Sequence[str]], Awaitable[NDArray[Any]]],
-        results: str,
-    ) -> list[NDArray[Any]]:
+        self, texts: Sequence[str], ask: Callable[[Sequence[str]], Awaitable[R]], results: str
+    ) -> list[R]:
         """What ``ask`` finds for each batch of ``texts``, in order; ``results`` names it."""
-        found: list[NDArray[Any]] = []
+        found: list[R] = []
         cut: list[int] = []
-
-        async def ask_for(some: Sequence[str], start: int) -> None:
-            try:
-                found.append(await ask([text if text.strip() else BLANK for text in some]))
-                return
-            except InputTooLongError as error:
-                too_long = error
-            if len(some) > 1:
-                half = len(some) // 2
-                await ask_for(some[:half], start)
-                await ask_for(some[half:], start + half)
-                return
-            text = some[0]
-            for _ in range(_MOST_CUTS):
-                if len(text) <= 1:
-                    break
-                text = shortened(text, too_long.detail)
-                try:
-                    found.append(await ask([text if text.strip() else BLANK]))
-                    cut.append(start)
-                    return
-                except InputTooLongError as again:
-                    too_long = again
-            raise too_long
-
-        for span in batches(texts, self._batch):
+        halving = _Halving()
+        at = 0
+        while at < len(texts):
             deadlines.check(self._client.rules.doing)
-            await ask_for(texts[span.start : span.stop], span.start)
+            limits = self._batch
+            most = min(halving.most or limits.texts, limits.texts)
+            span = next(batches(texts, attrs.evolve(limits, texts=most), at))
+            some = [text if text.strip() else BLANK for text in texts[at : span.stop]]
+            try:
+                found.append(await ask(some))
+            except RefusedInputError as error:
+                if len(some) > 1:
+                    halving.refused(span)
+                    continue
+                found.append(await self._asked_shortened(texts[at], error, ask))
+                cut.append(at)
+                halving.blamed()
+            else:
+                self._limit(halving.accepted(some, span.stop, limits))
+            at = span.stop
         if cut:
             with self._counting:
                 self._cut += len(cut)
@@ -228,3 +259,29 @@ class BatchedModel(RemoteModel):
                 results,
             )
         return found
+
+    async def _asked_shortened(
+        self, text: str, error: RefusedInputError, ask: Callable[[Sequence[str]], Awaitable[R]]
+    ) -> R:
+        """What ``ask`` finds for a beginning of ``text``, which was refused with ``error``."""
+        length = len(text)
+        for _ in range(_MOST_CUTS):
+            if len(text) <= 1 or not error.is_too_long:
+                break
+            text = shortened(text, error.detail)
+            try:
+                return await ask([text if text.strip() else BLANK])
+            except RefusedInputError as again:
+                error = again
+        raise error.of_text(length) from error
+
+    def _limit(self, proven: BatchLimits | None) -> None:
+        """Keep what a provider was found to take, for the batches of all threads."""
+        if proven is None:
+            return
+        with self._counting:
+            self._batch = BatchLimits(
+                texts=min(self._batch.texts, proven.texts),
+                tokens=min(self._batch.tokens, proven.tokens),
+            )
+        logger.info("%s takes at most %s", self.signature, self._batch)

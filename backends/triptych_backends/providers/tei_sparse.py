@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from triptych import deadlines
 from triptych.errors import ValidationError
 from triptych.records import SparseVector
 from triptych_backends.embedders.shared import checked_texts
@@ -16,16 +15,16 @@ from triptych_backends.providers.background_loop import run
 from triptych_backends.providers.connection import Connection
 from triptych_backends.providers.errors import ProviderErrorRules
 from triptych_backends.providers.http import HttpClient
-from triptych_backends.providers.remote_model import BLANK, BatchLimits, RemoteModel, batches
+from triptych_backends.providers.remote_model import BatchedModel, BatchLimits
 from triptych_backends.providers.response_parsing import MalformedAnswerError, at
 
 if TYPE_CHECKING:
     from triptych.records import EmbedKind
 
-_MOST = 2**32 - 1
+_LARGEST_TERM = 2**32 - 1
 
 
-class TEISparseEncoder(RemoteModel):
+class TEISparseEncoder(BatchedModel):
     """A `SparseEncoder` by ``POST /embed_sparse`` of text-embeddings-inference. Thread-safe.
 
     The server runs a SPLADE model (``--pooling splade``). It cuts texts that are too long.
@@ -45,6 +44,7 @@ class TEISparseEncoder(RemoteModel):
 
     _PROVIDER, _PATH = "tei-sparse", "/embed_sparse"
     _CHECK = "the server runs a SPLADE model"
+    _MOST = BatchLimits(texts=32, tokens=16_384)
     vocabulary_size: int | None = None  # the server does not say
 
     def __init__(
@@ -71,10 +71,9 @@ class TEISparseEncoder(RemoteModel):
             ),
             connection=connection,
         )
-        super().__init__(model, client)
+        super().__init__(model, client, batch)
         self._base_url = base_url.rstrip("/")
         self._top_k = checked_count("top_k", top_k)
-        self._batch = batch or BatchLimits(texts=32, tokens=16_384)
 
     def __repr__(self) -> str:
         return f"TEISparseEncoder({self._base_url!r})"
@@ -98,23 +97,20 @@ class TEISparseEncoder(RemoteModel):
         return run(self._encoded(checked_texts(texts, kind)))
 
     async def _encoded(self, texts: Sequence[str]) -> list[SparseVector]:
-        found: list[SparseVector] = []
-        for span in batches(texts, self._batch):
-            deadlines.check(self._client.rules.doing)
-            sent = [text if text.strip() else BLANK for text in texts[span.start : span.stop]]
-            payload = {"inputs": sent, "truncate": True}
-            answer = await self._client.post(self._PATH, payload, of=list)
+        async def ask(some: Sequence[str]) -> list[SparseVector]:
+            answer = await self._posted({"inputs": some, "truncate": True}, of=list)
             with self._usable():
-                if len(answer) != len(sent):
-                    raise MalformedAnswerError(f"has {len(answer)} vectors for {len(sent)} texts")
-                found += [self._vector(answer, place) for place in range(len(sent))]
-        return found
+                if len(answer) != len(some):
+                    raise MalformedAnswerError(f"has {len(answer)} vectors for {len(some)} texts")
+                return [self._vector(answer, place) for place in range(len(some))]
+
+        return [each for batch in await self._in_batches(texts, ask, "vectors") for each in batch]
 
     def _vector(self, answer: list[Any], place: int) -> SparseVector:
         items = at(answer, place, of=list)
         terms = [at(item, "index", of=int) for item in items]
         weights = [at(item, "value", of=object) for item in items]
-        if any(not 0 <= term <= _MOST for term in terms) or len(set(terms)) < len(terms):
+        if any(not 0 <= term <= _LARGEST_TERM for term in terms) or len(set(terms)) < len(terms):
             raise MalformedAnswerError(f"has terms out of range or twice, in vector {place}")
         if not all(type(weight) in (int, float) for weight in weights):
             raise MalformedAnswerError(f"has weights that are no numbers, in vector {place}")

@@ -22,6 +22,7 @@ from triptych.contracts import (
     DocumentRepo,
     Embedder,
     LayerRepo,
+    SettingsStore,
     SparseEncoder,
     WorkLeases,
 )
@@ -89,9 +90,11 @@ class Deriver:
         sparse_encoder: SparseEncoder | None = None,
         executor: Executor | None = None,
         next_embedder: Embedder | None = None,
+        settings: SettingsStore | None = None,
     ) -> None:
         """``leases`` say which texts are being embedded, for other processes to see. ``executor``
-        runs the calls of the models; None: threads of this process.
+        runs the calls of the models; None: threads of this process. ``settings`` remember the texts
+        that a model refuses.
 
         ``next_embedder`` serves the datasets whose configuration names it: see `of_space`.
         """
@@ -100,8 +103,16 @@ class Deriver:
             embedder is None or embedder.signature != next_embedder.signature
         ):
             self.next = Deriver(
-                chunks, chunkers, next_embedder, concurrency, leases, sparse_encoder, executor
+                chunks,
+                chunkers,
+                next_embedder,
+                concurrency,
+                leases,
+                sparse_encoder,
+                executor,
+                settings=settings,
             )
+        self._settings = settings
         self._executor = executor
         self.sparse_encoder = sparse_encoder
         self.sparse_sig: str = "" if sparse_encoder is None else sparse_encoder.signature
@@ -249,8 +260,8 @@ class Deriver:
         from triptych._internal.progress import EmbeddingProgress
         from triptych.vectors.filler import Filler
 
-        at_a_time, leases = self._concurrency, self._leases
-        run = None if model is None else model.run(chunks, dataset_id, at_a_time, leases)
+        how = self._concurrency, self._leases, self._settings
+        run = None if model is None else model.run(chunks, dataset_id, *how)
         meter = meter or EmbeddingProgress(None)
         return Filler(documents, chunks, model, dataset_id, meter, run, layers)
 

@@ -20,6 +20,7 @@ from triptych.diagnostics.documents import LeftOut, examine_document
 from triptych.errors import CancelledError, StoreError, TriptychError
 from triptych.records import DatasetStats, DoctorReport, DocumentInfo, Finding, Layer
 from triptych.vectors.embedding import CoverageGate, embed_query
+from triptych.vectors.refused import refusals
 
 _KINDS = (Layer.ABSTRACT, Layer.OVERVIEW)
 
@@ -45,6 +46,7 @@ class DatasetExaminer:
         self._documents, self._chunks, self._layers = store.documents, store.chunks, store.layers
         self._versions = capabilities.versions
         self._journal = capabilities.journal
+        self._settings = capabilities.settings
         self._gate = gate
         self._stats = stats
 
@@ -91,6 +93,10 @@ class DatasetExaminer:
                 done = seen["documents"]
                 progress(Progress(phase=f"examining {dataset}", done=done, total=total))
         left_out += unchunked.sentences()
+        left_out += (
+            f"{place}, by meaning: {refused}, which the model refuses: {words}"
+            for refused, words in refusals(self._chunks, self._settings, dataset)
+        )
         if unjudged:
             skipped.append(
                 f"{place}: whether {unjudged} chunks without a vector should have one, which only "

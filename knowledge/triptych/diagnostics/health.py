@@ -12,12 +12,13 @@ from shlex import quote
 from triptych import deadlines
 from triptych._internal.wording import counted
 from triptych.contracts import Diagnostics, DocumentRepo, Embedder, SparseEncoder
-from triptych.errors import CancelledError, StoreError, TriptychError
+from triptych.errors import CancelledError, ProviderError, StoreError, TriptychError
 from triptych.records import DatasetStats, Health, HealthCheck
 from triptych.vectors.embedding import embed_query, encode_sparse
 
 _PROBE = "health check"
 _PATIENCE = 5.0
+_NAMED = 5
 
 
 class _SilentError(StoreError):
@@ -54,6 +55,7 @@ def check_health(
     sparse_encoder: SparseEncoder | None = None,
     next_embedder: Embedder | None = None,
     tuned: Callable[[DatasetStats], HealthCheck | None] = lambda each: None,
+    refused: Callable[[str], Iterator[tuple[str, str]]] = lambda each: iter(()),
 ) -> Health:
     """Every check, worst news included: one that fails does not keep the others from running.
 
@@ -75,7 +77,9 @@ def check_health(
     if checks[0].status == "ok":
         checks += _guarded(
             "datasets",
-            lambda: dataset_checks(stats(), embedder, sparse_encoder, next_embedder, tuned),
+            lambda: dataset_checks(
+                stats(), embedder, sparse_encoder, next_embedder, tuned, refused
+            ),
         )
     return Health(checks=tuple(checks))
 
@@ -118,12 +122,30 @@ def _encoder_answers(encoder: SparseEncoder) -> HealthCheck:
     )
 
 
+def _refusals(
+    dataset_id: str, refused: Callable[[str], Iterator[tuple[str, str]]]
+) -> Iterator[HealthCheck]:
+    """What the model refused of a dataset; the first documents are named."""
+    if found := list(refused(dataset_id)):
+        more = f" and {rest} more" if (rest := len(found) - _NAMED) > 0 else ""
+        named = ", ".join(chunks for chunks, _ in found[:_NAMED])
+        error = ProviderError(found[0][1])
+        yield HealthCheck(
+            name="refused texts",
+            status="warning",
+            detail=f"dataset {dataset_id!r}: the model refuses {named}{more}: {error}",
+            remedy=f"`triptych embed --dataset {quote(dataset_id)} --retry` sends them again",
+            error=error,
+        )
+
+
 def dataset_checks(
     datasets: Sequence[DatasetStats],
     embedder: Embedder | None,
     sparse_encoder: SparseEncoder | None = None,
     next_embedder: Embedder | None = None,
     tuned: Callable[[DatasetStats], HealthCheck | None] = lambda each: None,
+    refused: Callable[[str], Iterator[tuple[str, str]]] = lambda each: iter(()),
 ) -> list[HealthCheck]:
     """What keeps a dataset from its best answers, each with what to do about it."""
     checks = []
@@ -191,4 +213,6 @@ def dataset_checks(
             checks.append(HealthCheck(name=name, status="ok", detail=f"{name} is fresh"))
         said = tuned(each)
         checks += [said] if said else []
+        if each.pending or each.sparse_pending:
+            checks += _refusals(each.dataset_id, refused)
     return checks

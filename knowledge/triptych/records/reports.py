@@ -207,11 +207,11 @@ class HealthCheck:
 
     Attributes:
         name: what was checked: "store", "index", "embedder", "coverage" (chunks with vectors),
-            "search settings" (the dataset's tuning) or a dataset.
+            "search settings" (the dataset's tuning), "refused texts" (of the model) or a dataset.
         status: "ok"; "warning" if quality or speed suffers; "failed" if puts or searches fail.
         detail: what was found.
         remedy: what to do about it, or "".
-        error: the error of a failed check.
+        error: the error of a failed check, or the words of a model that refused texts.
     """
 
     name: str
@@ -349,7 +349,8 @@ class DoctorReport:
         checked: the numbers of documents, chunks, layers and so on that were checked.
         skipped: what could not be checked, and why.
         left_out: text that no search finds, and why: what is in no chunk, and words of files that
-            their documents lack.
+            their documents lack; and chunks that only keyword search finds, because the model
+            refuses them.
         advice: how searches may find more, if nothing is wrong.
     """
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from triptych.contracts import SettingsStore
+from triptych.vectors.refused import REFUSED_SETTINGS
 
 CALIBRATION_SETTINGS: Final = "answerability/"
 """The calibration of a dataset: `triptych.search.answerability`."""
@@ -20,7 +21,7 @@ GOLDEN_SETTINGS: Final = "golden/"
 SEARCH_SETTINGS: Final = (CALIBRATION_SETTINGS, TUNED_SETTINGS)
 """Those that searches read."""
 
-DATASET_SETTINGS: Final = (*SEARCH_SETTINGS, GOLDEN_SETTINGS)
+DATASET_SETTINGS: Final = (*SEARCH_SETTINGS, GOLDEN_SETTINGS, REFUSED_SETTINGS)
 
 
 def dataset_of(key: str) -> str | None:

@@ -363,10 +363,10 @@ def _no_sparse_vectors(mode: str, datasets: Sequence[str]) -> str:
 
 
 def _pending(mode: str, documents: int) -> str:
-    """The warning that documents have no vectors yet."""
-    have, are = ("document has", "it is") if documents == 1 else ("documents have", "they are")
+    """The warning that documents lack vectors, some of theirs or all."""
+    lack = "document lacks" if documents == 1 else "documents lack"
     found = "not found yet" if mode == Mode.VECTOR else "found by keyword only"
-    return f"{documents} {have} no vectors yet: {are} {found}; `triptych embed` adds them"
+    return f"{documents} {lack} vectors: text without one is {found}; `triptych embed` adds them"
 
 
 def _other_model(

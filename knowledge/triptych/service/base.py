@@ -13,10 +13,12 @@ from triptych.contracts.rules import missing_dataset
 from triptych.copies.notes import note_purge
 from triptych.errors import NotFoundError, StoreError, ValidationError
 from triptych.records import check_text
+from triptych.search.dataset_settings import forget_settings
 from triptych.search.pipeline import SearchPipeline
 from triptych.search.pipeline_record import Pipeline
 from triptych.service.options import ServiceOptions
 from triptych.service.parts import Parts, SearchParts, build_search
+from triptych.vectors.refused import REFUSED_SETTINGS
 
 if TYPE_CHECKING:
     from triptych.records import ScrubReport
@@ -105,6 +107,7 @@ class ServiceBase(CloseOnExit):
         note_purge(settings)
         answers = forget_requests(settings, dataset_id, name)
         forget_proposals(settings, dataset_id, name)
+        forget_settings(settings, dataset_id, (REFUSED_SETTINGS,))  # the words may quote a text
         if forget_files is not None:
             others = [each for each in self.documents.list_datasets() if each != dataset_id]
             forget_files(dataset_id, name, others)

@@ -23,8 +23,10 @@ from triptych.records import (
     check_whole,
     parse_filter,
 )
+from triptych.search.dataset_settings import forget_settings
 from triptych.service.base import ServiceBase, check_names
 from triptych.service.operations import Effect, operation
+from triptych.vectors.refused import REFUSED_SETTINGS
 
 if TYPE_CHECKING:
     from triptych._internal.progress import ProgressCallback
@@ -127,6 +129,7 @@ class Documents(ServiceBase):
         dataset_id: str | None = None,
         *,
         doc_names: Iterable[str] | None = None,
+        retry: bool = False,
         progress: ProgressCallback | None = None,
     ) -> EmbedReport:
         """Make the missing vectors of a dataset, or (None) of all datasets; return a report.
@@ -134,6 +137,9 @@ class Documents(ServiceBase):
         Vectors are missing if documents were stored without an embedder or with ``embed="later"``,
         or if a call was interrupted. The newest documents are embedded first, then layers. With
         ``doc_names`` only these documents are embedded, in this order, and no layers.
+
+        Texts that the model has refused are not sent again, and their documents are in ``failed``.
+        ``retry`` sends them again.
 
         A dataset without vectors adopts this embedder. A sparse encoder makes missing sparse
         vectors in the same way. Documents with stale chunks are skipped: `rebuild` embeds them.
@@ -164,6 +170,8 @@ class Documents(ServiceBase):
             check_names(dataset_id)
             self._require_dataset(dataset_id)
         with telemetry.operation("embed_pending"):
+            for each in self._asked(dataset_id) if retry else ():
+                forget_settings(self.capabilities.settings, each, (REFUSED_SETTINGS,))
             if dataset_id is None:
                 report = self._parts.embeddings.datasets(self.documents.list_datasets(), progress)
             else:

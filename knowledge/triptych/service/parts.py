@@ -109,6 +109,7 @@ class Parts:
             options.sparse_encoder,
             options.executor,
             options.next_embedder,
+            can.settings,
         )
         self.engine: SearchEngine = engine or _engine(store, can, options)
         self._noted = log = self.log if options.question_log else None

@@ -110,6 +110,7 @@ class Upkeep(ServiceBase):
         embeds two words to check that the models answer; False calls no model.
         """
         from triptych.diagnostics.health import check_health
+        from triptych.vectors.refused import refusals
 
         return check_health(
             self.documents,
@@ -120,6 +121,7 @@ class Upkeep(ServiceBase):
             probe=probe,
             sparse_encoder=self.options.sparse_encoder,
             tuned=lambda each: self._parts.tuned({each.dataset_id: each.config})[1],
+            refused=lambda each: refusals(self.chunks, self.capabilities.settings, each),
         )
 
     @operation(Effect.WRITES, long=True)

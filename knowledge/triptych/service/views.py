@@ -120,10 +120,16 @@ class Dataset(DatasetMethods):
         return f"<Dataset {self.dataset_id!r} of {self.service!r}>"
 
     def embed_pending(
-        self, doc_names: Iterable[str] | None = None, *, progress: ProgressCallback | None = None
+        self,
+        doc_names: Iterable[str] | None = None,
+        *,
+        retry: bool = False,
+        progress: ProgressCallback | None = None,
     ) -> EmbedReport:
         """`Service.embed_pending` of this dataset."""
-        return self.service.embed_pending(self.dataset_id, doc_names=doc_names, progress=progress)
+        return self.service.embed_pending(
+            self.dataset_id, doc_names=doc_names, retry=retry, progress=progress
+        )
 
     def changes(self, since: str | None = None, *, limit: int = 1000) -> ChangePage:
         """`Service.changes` of this dataset."""

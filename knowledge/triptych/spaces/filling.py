@@ -219,6 +219,7 @@ def fill(
         options.embed_concurrency,
         service.capabilities.leases,
         executor=options.executor,
+        settings=service.capabilities.settings,
     )
     report = FillReport(embed_sig=embedder.signature)
     failed: dict[str, Failure] = {}

@@ -237,7 +237,8 @@ class ExpiryTests(HarnessTests):
             return found.warnings, stats.pending, stats.pending_chunks, sum(counts)
 
         one = (
-            "1 document has no vectors yet: it is found by keyword only; `triptych embed` adds them"
+            "1 document lacks vectors: text without one is found by keyword only; "
+            "`triptych embed` adds them"
         )
         assert waiting() == ((one,), 1, 1, 1)
         assert kb.embed_pending("d", doc_names=["dead"]).embedded == 0

@@ -132,7 +132,7 @@ class SparseServiceTests(HarnessTests):
     def test_encoder_that_fails_leaves_the_document_to_the_other_lanes(
         self, sparse: Service, encoder: FakeSparseEncoder
     ) -> None:
-        encoder.failures = {1: ProviderError("the model is out")}
+        encoder.failures = dict.fromkeys((1, 2), ProviderError("the model is out"))
         with pytest.raises(DerivationError, match="the model is out") as caught:
             sparse.put_document("d", "a.md", "The owl sleeps.")
         assert caught.value.document is not None

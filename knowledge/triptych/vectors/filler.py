@@ -439,7 +439,7 @@ def derivation_error(
     """The error of a stored document; ``found`` where its chunks are stored and only wait for
     vectors."""
     what, rest = (
-        ("embedded", "it is found by keyword, and its vectors are pending: embed them")
+        ("embedded", "what lacks a vector is found by keyword, and is pending: embed it")
         if found
         else ("derived", "what was derived before keeps serving: put it again or rebuild")
     )

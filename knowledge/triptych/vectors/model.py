@@ -23,12 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triptych import deadlines
-from triptych.contracts import Embedder, SparseEncoder, VectorRepo, WorkLeases
+from triptych.contracts import Embedder, SettingsStore, SparseEncoder, VectorRepo, WorkLeases
 from triptych.errors import ProviderError, ValidationError
 from triptych.leases import LeaseHolder
 from triptych.records import EmbedKind, SparseVector, Vector, VectorSpace
 from triptych.records.spaces import dense, sparse
 from triptych.vectors.embedding import CoverageGate, embed, encode_sparse
+from triptych.vectors.refused import RefusedTexts, place_of
 from triptych.vectors.run import EmbeddingRun, Pace
 
 _LOOK_EVERY: Final = 0.1
@@ -192,17 +193,18 @@ class VectorModel(Generic[V]):
         dataset_id: str,
         concurrency: int = 1,
         leases: WorkLeases | None = None,
+        settings: SettingsStore | None = None,
     ) -> EmbeddingRun[V]:
         """A run of the model for a dataset.
 
-        ``leases`` keep two processes from asking for one text.
+        ``leases`` keep two processes from asking for one text. ``settings`` remember the texts that
+        the model refuses.
         """
         space = self.space
-        place = space.sig if space.kind == "dense" else f"{space.kind} {space.sig}"
         claims = (
             None
             if leases is None
-            else LeaseHolder(leases, json.dumps(["texts", dataset_id, place]))
+            else LeaseHolder(leases, json.dumps(["texts", dataset_id, place_of(space)]))
         )
         return EmbeddingRun(
             self.encode,
@@ -210,6 +212,7 @@ class VectorModel(Generic[V]):
             lambda digests: vectors.known_vectors(dataset_id, space, digests),
             claims,
             self._pace,
+            RefusedTexts(settings, dataset_id, space),
         )
 
 

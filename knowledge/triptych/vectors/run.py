@@ -8,14 +8,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from contextvars import copy_context
+from functools import cached_property
 from typing import Generic, TypeVar
 
 import attrs
 
 from triptych import deadlines
 from triptych._internal.close_on_exit import CloseOnExit
-from triptych.errors import CancelledError
+from triptych.errors import (
+    CancelledError,
+    ProviderSetupError,
+    ProviderTimeoutError,
+    RateLimitedError,
+)
 from triptych.leases import LeaseHolder
+from triptych.vectors.refused import RefusedTexts, refused_before
 
 _CHEAP = 0.02
 """A call that is shorter than so many seconds costs little more than claiming its texts."""
@@ -53,10 +60,16 @@ _ELSEWHERE_SECONDS = 0.25
 """Seconds between two looks at texts that another filler has claimed."""
 _JUST_NOW = 0.05
 """Seconds in which nobody else is likely to have embedded what was looked up."""
-_FAILURES = 3
-"""After so many batches in a row that failed, the embedder is out: no more are tried."""
+_FAILURES = 8
+"""After so many failed calls in a row, a text that is known to be good says whether the embedder is
+out."""
+_PLAIN = "text"
+"""The known good text of an embedder that has answered none yet."""
+_NO_TEXTS_FAULT = (RateLimitedError, ProviderSetupError)
 
 V = TypeVar("V")
+Batch = Mapping[str, tuple[str, str]]
+"""By digest, each text's group and the text."""
 Encode = Callable[[Sequence[str]], Sequence[V]]
 Lookup = Callable[[Sequence[str]], Mapping[str, V]]
 
@@ -85,6 +98,8 @@ class EmbeddingRun(CloseOnExit, Generic[V]):
     _claims: LeaseHolder | None = None
     _pace: Pace = attrs.field(factory=Pace)
     """What calls of this model took; what is cheap is not claimed."""
+    _refused: RefusedTexts | None = None
+    """The texts that the model refused earlier, which are not sent again."""
 
     def __attrs_post_init__(self) -> None:
         self.vectors: dict[str, V] = {}
@@ -100,7 +115,7 @@ class EmbeddingRun(CloseOnExit, Generic[V]):
         self._seconds_each = 0.0
         self._answered = False
         self._began: float | None = None
-        self._failures = 0
+        self._good: str | None = None
         self._pool: ThreadPoolExecutor | None = None
         with deadlines.deadline(None) as scope:
             self._scope = scope
@@ -118,7 +133,7 @@ class EmbeddingRun(CloseOnExit, Generic[V]):
             self._claims.close()
 
     def add(self, group: str, texts: Mapping[str, str], *, looked_up: bool = False) -> None:
-        """Ask for the vectors of ``texts``, by digest. A failure is looked into by ``group``.
+        """Ask for the vectors of ``texts``, by digest, of the document ``group``.
 
         ``looked_up`` says that the caller has just looked for known vectors of them: this is done
         again only before calls that begin later.
@@ -128,8 +143,16 @@ class EmbeddingRun(CloseOnExit, Generic[V]):
         elif not self._queue:
             self._looked_up = time.monotonic()
         for digest, text in texts.items():
-            if not self.has(digest):
+            if self.has(digest):
+                continue
+            if digest in self._refused_words:
+                self.errors[digest] = refused_before(self._refused_words[digest])
+            else:
                 self._queue[digest] = group, text
+
+    @cached_property
+    def _refused_words(self) -> Mapping[str, str]:
+        return {} if self._refused is None else self._refused.words()
 
     def has(self, digest: str) -> bool:
         """Whether this text was asked for, and its vector was not taken yet."""
@@ -245,7 +268,7 @@ class EmbeddingRun(CloseOnExit, Generic[V]):
             self._pace.took(time.monotonic() - began, len(texts))
         return list(rows)
 
-    def _timed(self, batch: Mapping[str, tuple[str, str]]) -> list[V]:
+    def _timed(self, batch: Batch) -> list[V]:
         began = time.monotonic()
         deadlines.check("embedding")
         rows = self._embed([text for _, text in batch.values()])
@@ -321,35 +344,86 @@ class EmbeddingRun(CloseOnExit, Generic[V]):
         except Exception as error:  # noqa: BLE001 - an embedder may fail in any way
             self._salvage(batch, error)
             return
-        self._failures = 0
+        self._keep(batch, rows)
+
+    def _keep(self, batch: Batch, rows: Sequence[V]) -> None:
+        """Take in what the embedder answered."""
         self.vectors.update(zip(batch, rows, strict=True))
+        known = () if self._good is None else (self._good,)
+        self._good = min((*known, *(text for _, text in batch.values())), key=len)
 
-    def _salvage(self, batch: Mapping[str, tuple[str, str]], error: Exception) -> None:
-        """A batch failed. One document may be to blame, so each gets a try of its own; after
-        two failures in a row it is the embedder that is out, and the rest is not tried."""
-        parts: dict[str, dict[str, tuple[str, str]]] = {}
-        for digest, (group, text) in batch.items():
-            parts.setdefault(group, {})[digest] = group, text
-        failures = 2 if len(parts) == 1 else 0
-        worked = False
-        for part in parts.values():
-            if failures < 2:
-                deadlines.check("embedding")
-                try:
-                    rows = self._embed([text for _, text in part.values()])
-                except CancelledError:
-                    raise
-                except Exception as own:  # noqa: BLE001 - an embedder may fail in any way
-                    failures, error = failures + 1, own
+    def _salvage(self, batch: Batch, error: Exception) -> None:
+        """A batch failed. If the embedder answers a text that is known to be good, the texts that
+        it refuses are found by halving; else it is out, and nothing more is tried."""
+        if self.error is not None or not self._answers(error):
+            self._fail(batch, self.error or error)
+            return
+        refused: dict[str, Exception] = {}
+        try:
+            self._isolate(batch, refused)
+        finally:
+            if self._refused is not None:
+                self._refused.add(refused)
+
+    def _isolate(self, batch: Batch, refused: dict[str, Exception]) -> None:
+        """Get the vectors of ``batch`` but for the texts that fail alone while the embedder answers
+        others. They are added to ``refused``, unless they only took too long."""
+        todo, failures = _halves(batch), 0
+        alone: dict[str, Exception] = {}  # what has failed alone since the last answer
+        while todo:
+            deadlines.check("embedding")
+            part = todo.pop()
+            try:
+                rows = self._embed([text for _, text in part.values()])
+            except CancelledError:
+                raise
+            except Exception as error:  # noqa: BLE001 - an embedder may fail in any way
+                failures += 1
+                if len(part) == 1:
+                    alone.update(dict.fromkeys(part, error))
+                    self._fail(part, error)
                 else:
-                    failures, worked = 0, True
-                    self.vectors.update(zip(part, rows, strict=True))
-                    continue
-            self._fail(part, error)
-        self._failures = 0 if worked else self._failures + 1
-        if self._failures == _FAILURES:
-            self.error = error
+                    todo += _halves(part)
+                if isinstance(error, _NO_TEXTS_FAULT) or failures == _FAILURES or not todo:
+                    if not self._answers(error):
+                        for left in todo:
+                            self._fail(left, error)
+                        return
+                    failures = 0
+            else:
+                failures = 0
+                self._keep(part, rows)
+            if not failures:
+                refused.update(
+                    (digest, error)
+                    for digest, error in alone.items()
+                    if not isinstance(error, ProviderTimeoutError)
+                )
+                alone.clear()
 
-    def _fail(self, digests: Mapping[str, object], error: Exception) -> None:
+    def _answers(self, error: Exception) -> bool:
+        """Whether the embedder, which failed with ``error``, answers a known good text. It is out
+        if it does not."""
+        if not isinstance(error, _NO_TEXTS_FAULT):
+            deadlines.check("embedding")
+            try:
+                self._embed([self._good or _PLAIN])
+            except CancelledError:
+                raise
+            except Exception:  # noqa: BLE001 - an embedder may fail in any way
+                pass
+            else:
+                return True
+        self.error = error
+        return False
+
+    def _fail(self, digests: Iterable[str], error: Exception) -> None:
         self.release(digests)
         self.errors.update(dict.fromkeys(digests, error))
+
+
+def _halves(batch: Batch) -> list[Batch]:
+    """The two halves of a batch, the first one last; a text that is alone as it is."""
+    items = list(batch.items())
+    middle = len(items) // 2
+    return [dict(half) for half in (items[middle:], items[:middle]) if half]

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -203,6 +204,25 @@ def test_an_embedder_is_let_through_as_much_too(monkeypatch: pytest.MonkeyPatch)
             with ThreadPoolExecutor(8) as pool:
                 list(pool.map(lambda n: model.embed([f"{n}"], kind="query"), range(8)))
         assert server.most_at_once == 6
+
+
+def test_a_setting_limits_the_texts_of_a_request(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def answer(asked: Asked) -> Reply:
+        return as_json({"embeddings": [vector(text, 768) for text in asked.body["input"]]})
+
+    with serving(answer) as server:
+        monkeypatch.setenv("OLLAMA_HOST", server.url)
+        monkeypatch.setenv("TRIPTYCH_EMBEDDER_BATCH", "10")
+        for embedder in ("ollama:nomic-embed-text", "auto"):  # by name, then by what is stored
+            with triptych.open(tmp_path / "kb.db", embedder=embedder) as kb:
+                model = kb.options.embedder
+                assert model is not None
+                model.embed([f"{n}" for n in range(25)], kind="document")
+                kb.put_documents("d", {"a.md": "text"})
+        sizes = [len(asked.body["input"]) for asked in server.asked]
+        assert sizes == [10, 10, 5, 1, 10, 10, 5]
 
 
 def test_what_asks_one_address_shares_its_limit() -> None:
