@@ -94,8 +94,10 @@ def test_every_extra_that_is_named_is_one() -> None:
             named |= set(
                 re.findall(r"(?:lacking\([^()]*?|extra=)[\"']([\w-]+)[\"'](?=\s*,?\s*\))", text)
             )
+            for pair in re.findall(r"extra=\"([\w-]+)\" if .+? else \"([\w-]+)\"", text):
+                named |= set(pair)
             assert not re.search(r"install '?\"?triptych\[", text), file
-    assert {"code", "http", "local", "mcp", "pdf", "server"} <= named
+    assert {"code", "http", "local", "mcp", "ocr", "pdf", "server"} <= named
     assert named <= set(EXTRAS)
 
 
@@ -114,10 +116,12 @@ def test_all_is_every_extra_but_the_frameworks_and_what_tests_need() -> None:
     whole, *models = EXTRAS["all"]
     inside = set(whole.removeprefix("triptych[").removesuffix("]").split(","))
     models_extras = {"local", "local-multilingual"}
-    assert inside | models_extras == set(EXTRAS) - {"all", "dev", "langchain", "haystack"}
+    others = {"all", "dev", "langchain", "haystack"}
+    assert inside | models_extras | {"ocr"} == set(EXTRAS) - others
     # Whoever names an extra that has no wheels learns it; `all` goes without. The build would
     # drop markers of extras, so that what is in them is named.
     held = [each.partition(";")[0] for each in models]
+    held.remove(next(each for each in EXTRAS["ocr"] if each.startswith("rapidocr")))
     named = [each for extra in sorted(models_extras) for each in EXTRAS[extra]]
     assert held == [each.partition(";")[0] for each in named]
     assert all(";" in each for each in models)

@@ -31,6 +31,9 @@ NOT_FED = {
             "code_syntax: syntax.opaque",
         )
     },
+    "triptych_backends.providers.remote_model: f'(?<!\\\\w){name}(?!\\\\w)'": (
+        "the name of a field of a request, in a refusal of 2,000 characters at most"
+    ),
     "triptych_adapters.cli.output: python": "it meets messages of Triptych's own",
     "triptych.evaluation.targets: '\\\\s+'.join(words)": "fed by the call evaluation.find_passage",
     "triptych.layers.inline._COMMENT": "fed by layers.visible_text, which cuts the text first",
