@@ -13,7 +13,13 @@ import pytest
 import triptych
 from triptych.contracts.defaults import Repositories
 from triptych.deadlines import deadline
-from triptych.errors import CancelledError, ModelMismatchError, NotAvailableError, ValidationError
+from triptych.errors import (
+    CancelledError,
+    ModelMismatchError,
+    NotAvailableError,
+    ProviderTimeoutError,
+    ValidationError,
+)
 from triptych.leases import LeaseHolder
 from triptych.records import Failure
 from triptych.service import Service, ServiceOptions
@@ -31,12 +37,13 @@ class CountedEmbedder(FakeEmbedder):
         super().__init__(signature)
         self.asked: list[str] = []
         self.bad: set[str] = set()
+        self.error: Exception = RuntimeError("out of order")
 
     def embed(self, texts: Any, *, kind: Any) -> Any:
         if kind == "document":
             self.asked += texts
             if any(word in text for word in self.bad for text in texts):
-                raise RuntimeError("out of order")
+                raise self.error
         return super().embed(texts, kind=kind)
 
 
@@ -170,13 +177,30 @@ def test_a_document_that_fails_holds_up_no_other_and_is_tried_again(
 ) -> None:
     monkeypatch.setattr("triptych.workers._FIRST_PAUSE", 0.05)
     kb.put_documents("d", texts(8), embed="later")
-    embedder.bad = {"Note 3."}
+    embedder.bad, embedder.error = {"Note 3."}, ProviderTimeoutError("slow")
     report = Worker(kb).run(once=True)
     assert [(each.dataset_id, each.name) for each in report.failed] == [("d", "n003")]
     assert kb.stats()[0].pending == 1
     with running(Worker(kb, poll=0.01)):
         until(lambda: embedder.asked.count("Note 3.") > 6)
         embedder.bad = set()
+        until(lambda: kb.stats()[0].pending == 0)
+
+
+def test_a_text_that_is_refused_waits_until_it_is_to_be_sent_again(
+    kb: Service, embedder: CountedEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("triptych.workers._FIRST_PAUSE", 0.01)
+    kb.put_documents("d", texts(8), embed="later")
+    embedder.bad = {"Note 3."}
+    assert [each.name for each in Worker(kb).run(once=True).failed] == ["n003"]
+    asked = embedder.asked.count("Note 3.")
+    shares: list[Share] = []
+    with running(Worker(kb, poll=0.01, on_share=shares.append)):
+        until(lambda: len(shares) > 3)
+        assert embedder.asked.count("Note 3.") == asked
+        embedder.bad = set()
+        kb.embed_pending("d", retry=True)
         until(lambda: kb.stats()[0].pending == 0)
 
 
