@@ -264,11 +264,11 @@ def _proxy(base_url: str, environ: Mapping[str, str]) -> str | None:
     try:
         parts = urlsplit(base_url)
         host = (parts.hostname or "").lower()
+        port = parts.port or _PORTS.get(parts.scheme.lower())
     except ValueError:
         return None  # the client says what is wrong with the address
     if host in ("localhost", "127.0.0.1", "::1"):
         return None
-    port = parts.port or _PORTS.get(parts.scheme.lower())
     if any(_is_direct(host, port, name.strip().lower()) for name in value("NO_PROXY").split(",")):
         return None
     return value(f"{parts.scheme.upper()}_PROXY") or value("ALL_PROXY") or None

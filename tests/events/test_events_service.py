@@ -19,6 +19,7 @@ from triptych import (
     Service,
     deadlines,
 )
+from triptych.errors import ProviderTimeoutError
 from triptych.events import EventReloader, QueueNotifier, RebuildRecord, ReloaderOptions
 from triptych.records import ChangeEvent, EmbedKind
 from triptych.testing.fakes import FakeEmbedder
@@ -86,7 +87,7 @@ def test_an_event_repairs_its_document_alone() -> None:
 def test_several_datasets_rebuild_everything_and_a_failed_document_is_retried_alone() -> None:
     def refuse_pears(texts: Sequence[str]) -> None:
         if any("pears" in text for text in texts):
-            raise ProviderError("no pears")
+            raise ProviderTimeoutError("no pears yet")  # a refusal would not be tried again
 
     gate, notifier = Gate(), QueueNotifier()
     records: list[RebuildRecord] = []

@@ -325,7 +325,9 @@ def test_an_invalid_put_is_an_answer(service: Service) -> None:
 
 
 def test_a_document_that_is_stored_without_vectors_is_reported() -> None:
-    with opened(FakeEmbedder(failures={1: ProviderError("down")})) as service:
+    with opened(
+        FakeEmbedder(failures={1: ProviderError("down"), 2: ProviderError("down")})
+    ) as service:
         said = put(service, name="a.md", content="One.")["error"]
         assert said["type"] == "DerivationError"
         assert "stored" in said["message"]
