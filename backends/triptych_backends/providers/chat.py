@@ -234,7 +234,7 @@ class RemoteLLM(RemoteModel):
             while line is not None:
                 if not gathered.length and len(head) < _MOST_OF_A_HEAD:
                     head += line + "\n"
-                    self._check_no_page(head)
+                    self._check_no_page(line)
                 with self._usable():
                     try:
                         pieces = [self._piece(event) for event in events.feed(line)]
@@ -272,8 +272,8 @@ class RemoteLLM(RemoteModel):
             await lines.aclose()
             raise
 
-    def _check_no_page(self, head: str) -> None:
-        if head.lstrip().startswith("<"):
+    def _check_no_page(self, line: str) -> None:
+        if line.lstrip().startswith("<"):
             raise self._client.failed(
                 "was answered with a web page: check base_url, and any proxy between you and the "
                 "provider"
