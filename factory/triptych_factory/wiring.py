@@ -32,10 +32,10 @@ from triptych.service import Service
 from triptych.service.options import OpenOptions, ServiceOptions
 from triptych_factory.backends import connect, open_store
 from triptych_factory.embedders import (
-    build_embedder,
     build_sparse_encoder,
     likely_signature,
     recall_embedder,
+    settings_embedder,
     stored_signature,
 )
 from triptych_factory.locations import (
@@ -173,12 +173,16 @@ def wire(
 
     # The models come first: a misspelt one must not leave an empty store behind.
     by_store = embedder is None and settings.embedder == "auto"
-    chosen = None if by_store else model("embedder", lambda: _embedder(settings, settings.embedder))
+    chosen = (
+        None
+        if by_store
+        else model("embedder", lambda: settings_embedder(settings, settings.embedder))
+    )
     if settings.next_embedder == "auto" and given.get("next_embedder") is None:
         raise ValidationError(
             "next_embedder names the embedder to change to, such as local: it cannot be auto"
         )
-    following = model("next_embedder", lambda: _embedder(settings, settings.next_embedder))
+    following = model("next_embedder", lambda: settings_embedder(settings, settings.next_embedder))
     likely = _likely(location, settings, dataset_id) if by_store and preload else None
     if preload:
         _preload(likely if by_store else chosen)
@@ -294,7 +298,7 @@ def _likely(location: Location, settings: Settings, dataset_id: str) -> Embedder
     signature = likely_signature(location.path, dataset_id)
     if not signature:
         return None
-    embedder = recall_embedder(signature, **_requests(settings))
+    embedder = recall_embedder(signature, settings)
     return embedder if hasattr(embedder, "preload") else None
 
 
@@ -302,8 +306,8 @@ def _of_store(store: Store, settings: Settings, dataset_id: str) -> Embedder | N
     """The embedder that a store was filled with; the default for one that is empty."""
     signature = stored_signature(store, dataset_id)
     if signature is None:
-        return _embedder(settings, settings.embedder)
-    return recall_embedder(signature, **_requests(settings)) if signature else None
+        return settings_embedder(settings, settings.embedder)
+    return recall_embedder(signature, settings) if signature else None
 
 
 def _answers(settings: Settings, given: SemanticCache | bool | None) -> SemanticCache | None:
@@ -314,16 +318,6 @@ def _answers(settings: Settings, given: SemanticCache | bool | None) -> Semantic
     from triptych.search.cache_options import to_cache
 
     return to_cache(wanted)
-
-
-def _embedder(settings: Settings, name: str) -> Embedder | None:
-    environ = with_ca_file(settings.ca_file)
-    return build_embedder(name, environ=environ, **_requests(settings))
-
-
-def _requests(settings: Settings) -> dict[str, Any]:
-    """How an embedder's provider is asked."""
-    return {"concurrency": settings.embed_concurrency, "batch": settings.embedder_batch}
 
 
 def _sparse_encoder(settings: Settings) -> SparseEncoder | None:

@@ -66,7 +66,7 @@ def test_a_hash_embedder_of_another_width_is_found(shell: Shell) -> None:
 
 @pytest.mark.parametrize("embedder", [LocalEmbedder(), MultilingualEmbedder(), HashEmbedder()])
 def test_the_embedders_that_ship_are_known_by_their_signature(embedder: triptych.Embedder) -> None:
-    assert type(recall_embedder(embedder.signature)) is type(embedder)
+    assert type(recall_embedder(embedder.signature, Settings())) is type(embedder)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_providers_model_is_named_by_its_signature(
         monkeypatch.setenv(variable, "key")
     built = build_embedder(name)
     assert built is not None
-    recalled = recall_embedder(built.signature)
+    recalled = recall_embedder(built.signature, Settings())
     assert isinstance(recalled, RecalledEmbedder)
     assert recalled.signature == built.signature
     assert type(recalled._embedder()) is type(built)

@@ -65,12 +65,16 @@ def status(session: Session) -> Exit:
 def _about(settings: Settings, service: Service | None) -> dict[str, Any]:
     """What is known without a look into the store."""
     from triptych_backends.index import kernels
-    from triptych_factory.embedders import build_embedder
+    from triptych_factory.embedders import settings_embedder
     from triptych_factory.locations import parse_location
     from triptych_factory.settings import unknown_variables
 
     location = parse_location(settings.url)
-    embedder = build_embedder(settings.embedder) if service is None else service.options.embedder
+    embedder = (
+        settings_embedder(settings, settings.embedder)
+        if service is None
+        else service.options.embedder
+    )
     return {
         "store": {
             "location": str(location),

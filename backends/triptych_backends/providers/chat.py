@@ -17,7 +17,7 @@ from triptych_backends.providers.arguments import checked_count
 from triptych_backends.providers.background_loop import BlockingIterator, run
 from triptych_backends.providers.http import HttpClient
 from triptych_backends.providers.remote_model import RemoteModel
-from triptych_backends.providers.response_parsing import EventFormat
+from triptych_backends.providers.response_parsing import EventFormat, MalformedAnswerError
 
 _MOST_OF_A_HEAD = 1 << 16
 Finish = Literal["stop", "length", "refused"]
@@ -234,8 +234,14 @@ class RemoteLLM(RemoteModel):
             while line is not None:
                 if not gathered.length and len(head) < _MOST_OF_A_HEAD:
                     head += line + "\n"
+                    self._check_no_page(line)
                 with self._usable():
-                    pieces = [self._piece(event) for event in events.feed(line)]
+                    try:
+                        pieces = [self._piece(event) for event in events.feed(line)]
+                    except MalformedAnswerError:
+                        if not gathered.length or await anext(following, None) is not None:
+                            raise
+                        break  # the end of the last line was cut off
                 for piece in pieces:
                     if text := gathered.take(piece):
                         yield text
@@ -245,7 +251,9 @@ class RemoteLLM(RemoteModel):
         if text := gathered.rest():
             yield text
         if not gathered.ended and not gathered.length:
-            self._check_no_stream(head)
+            with suppress(ValueError, RecursionError):
+                if refused := self._client.refused(json.loads(head)):
+                    raise refused
         if not gathered.ended:
             raise self._client.failed(
                 f"ended early after {gathered.length} characters, without the end of the answer: "
@@ -264,15 +272,12 @@ class RemoteLLM(RemoteModel):
             await lines.aclose()
             raise
 
-    def _check_no_stream(self, head: str) -> None:
-        if head.lstrip().startswith("<"):
+    def _check_no_page(self, line: str) -> None:
+        if line.lstrip().startswith("<"):
             raise self._client.failed(
                 "was answered with a web page: check base_url, and any proxy between you and the "
                 "provider"
             )
-        with suppress(ValueError, RecursionError):
-            if refused := self._client.refused(json.loads(head)):
-                raise refused
 
     def _check_end(self, gathered: _Gathered, max_tokens: int) -> None:
         if gathered.finish == "refused":

@@ -214,9 +214,13 @@ class HttpClient:
 
     def refused(self, answer: Any) -> ProviderError | None:
         """The error that ``answer`` says it is, under a status of success; None if it says none."""
-        if not isinstance(answer, dict) or not answer.get("error"):
+        if not isinstance(answer, dict):
             return None
-        words = shown(message_in(answer["error"]), self._secrets) or "error"
+        # vLLM and Mistral put the message at the top.
+        error = answer if answer.get("object") == "error" else answer.get("error")
+        if not error:
+            return None
+        words = shown(message_in(error), self._secrets) or "error"
         if NO_SUCH_PATH.search(words):
             return ProviderSetupError(
                 f"{self.rules.name} says: {words} (HTTP 200): {self.base_url} is not where its "

@@ -180,6 +180,7 @@ class OpenAILLM(RemoteLLM):
 
     def _read(self, answer: Mapping[str, Any]) -> Piece:
         choice = at(answer, "choices", 0, of=dict)
+        self._check(choice)
         finish = _FINISHES.get(text_at(choice, "finish_reason"))
         if finish != "refused":  # which may come without any message
             at(choice, "message", of=dict)
@@ -203,6 +204,7 @@ class OpenAILLM(RemoteLLM):
         if not choices and usage is None and "choices" not in event:
             raise MalformedAnswerError("has an event without choices")
         choice = choices[0] if choices else {}
+        self._check(choice)
         finish = text_at(choice, "finish_reason")
         refused = bool(text_at(choice, "delta", "refusal"))
         return Piece(
@@ -213,3 +215,9 @@ class OpenAILLM(RemoteLLM):
             # Servers are known that leave out "[DONE]" and the tokens after it.
             ended=bool(finish),
         )
+
+    def _check(self, choice: Any) -> None:
+        """Raise the error in which a choice ended: gateways report it beside the text before it."""
+        ended = text_at(choice, "finish_reason") == "error" and "the answer ended in an error"
+        if error := self._client.refused(choice) or self._client.refused({"error": ended}):
+            raise error

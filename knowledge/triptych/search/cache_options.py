@@ -85,7 +85,7 @@ def check_lanes(retrievers: Sequence[Retriever]) -> None:
             )
 
 
-_FORM = "1"  # of the answers as they are kept
+_FORM = "2"  # of the answers as they are kept
 _WORD = re.compile(r"\S+")
 _AROUND = "\"'`*_([{«„“”‚‘’¿¡"  # what may open a word without being part of it
 _BEHIND = "\"'`*_)]}»“”’.,;:!?…。，、？！"

@@ -40,6 +40,7 @@ from triptych.records import (
 )
 from triptych.records.serialization import from_dict, to_dict
 from triptych.search.cache_options import SemanticCache, describe, request_digest
+from triptych.search.contrast import contrast
 from triptych.search.pipeline import SearchPipeline
 from triptych.search.query import has_words
 from triptych.search.request import RequestResolver, SearchRequest
@@ -278,11 +279,14 @@ class CachedSearches:
             answer = self._answers.cached_answer(questions[at].key)
             if answer is None or answer.request != asked.digest or self._is_old(answer):
                 continue
+            kept = json.loads(answer.body)
+            if contrast(kept["question"], asked.request.query.text):
+                continue
             # Read after the answer: where they are its own, it holds at this moment.
             now = self._answers.revisions(asked.request.query.dataset_ids)
             if dict(answer.revisions) != dict(now):
                 return None
-            return self._shown(asked, answer, min(float(cosines[at]), 1.0))
+            return self._shown(asked, kept["result"], min(float(cosines[at]), 1.0))
         return None
 
     def _is_old(self, answer: CachedAnswer) -> bool:
@@ -291,8 +295,8 @@ class CachedSearches:
         hours = self._options.hours
         return age < timedelta(0) or bool(hours and age > timedelta(hours=hours))
 
-    def _shown(self, asked: _Asked, answer: CachedAnswer, similarity: float) -> Result:
-        kept = from_dict(Result, json.loads(answer.body))
+    def _shown(self, asked: _Asked, body: object, similarity: float) -> Result:
+        kept = from_dict(Result, body)
         hits = [
             attrs.evolve(hit, terms=asked.request.terms_in(hit.dataset_id)) for hit in kept.hits
         ]
@@ -327,7 +331,8 @@ class CachedSearches:
     def _store_answer(self, asked: _Asked, result: Result) -> None:
         try:
             bare = [attrs.evolve(hit, terms=()) for hit in result.hits]
-            body = to_dict(attrs.evolve(result, hits=tuple(bare), usage=()))
+            shown = to_dict(attrs.evolve(result, hits=tuple(bare), usage=()))
+            body = {"question": asked.request.query.text, "result": shown}
             answer = CachedAnswer(
                 request=asked.digest,
                 vector=asked.vector,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ssl
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,15 @@ import triptych
 from support import provider_server
 from triptych._internal.retries import Retries
 from triptych.errors import ProviderError, ProviderSetupError, StoreAwayError, ValidationError
+from triptych.testing.fakes import FakeEmbedder
 from triptych_adapters.client import connect
 from triptych_backends.providers import Connection, OpenAIEmbedder
-from triptych_factory import Settings
+from triptych_factory import Settings, wire
+from triptych_factory.embedders import RecalledEmbedder, recall_embedder, settings_embedder
+from triptych_factory.llms import settings_llm, settings_reranker
 from triptych_factory.provider_access import access_arguments, ca_file
+from triptych_factory.tables import named_embedder
+from triptych_factory.wiring import _sparse_encoder
 
 # A key of no worth, for servers on this machine alone; its certificate signs itself.
 PEM = Path(provider_server.__file__).with_name("loopback.pem")
@@ -132,6 +137,45 @@ def test_the_environment_and_the_settings_name_authorities(tmp_path: Path) -> No
     (tmp_path / "triptych.toml").write_text('ca_file = "own.pem"\nembedder = "none"\n')
     settings = Settings.resolve(environ={}, directory=tmp_path)
     assert settings.ca_file == str(tmp_path / "own.pem")
+
+
+MODELS: dict[str, Callable[[Settings], Any]] = {
+    "embedder": lambda given: settings_embedder(given, "openai:m"),
+    "embedder of a store": lambda given: recall_embedder(
+        "openai/text-embedding-3-small/1536/no-prefix", given
+    ),
+    "embedder of tables": lambda given: named_embedder(given, "openai:m"),
+    "reranker": lambda given: settings_reranker(given, "voyage:m", None),
+    "sparse encoder": _sparse_encoder,
+    "language model, or judge": lambda given: settings_llm(given, "openai:m"),
+}
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_every_model_that_settings_name_trusts_their_authority(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "key")
+    monkeypatch.setenv("VOYAGE_API_KEY", "key")
+    settings = Settings(ca_file="/own.pem", sparse_encoder="tei:https://localhost:1")
+    with closing(MODELS[kind](settings)) as made:
+        model = made._embedder() if isinstance(made, RecalledEmbedder) else made
+        assert model._client.connection.ca_file == "/own.pem"
+
+
+def test_a_store_is_searched_with_the_model_that_filled_it_over_tls_of_one_s_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.pem").write_bytes(PEM.read_bytes())
+    (tmp_path / "triptych.toml").write_text('ca_file = "own.pem"\nurl = "kb.db"\n')
+    filling = FakeEmbedder(signature="openai/m/2/no-prefix", dimension=2)
+    with triptych.open("kb.db", embedder=filling) as kb:
+        kb.put_document("d", "a.md", "A red fish.")
+    with serving(tls=True) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"https://localhost:{server.server_port}/v1")
+        with wire(Settings.resolve()) as kb:
+            assert len(kb.search("fish", dataset_id="d", mode="vector")) == 1
 
 
 def test_a_proxy_that_is_away_is_named_without_its_password() -> None:
