@@ -170,7 +170,7 @@ def test_the_doctor_speaks_of_no_document_that_its_caller_does_not_see(kb: Servi
             ("GET", "/v1/health"),
             ("GET", "/console/work?doctor=1"),
         ):
-            given = {"json": {}} if method == "POST" else {}
+            given: dict[str, Any] = {"json": {}} if method == "POST" else {}
             answer = ask(method, path, headers=headers, **given)
             assert answer.status_code == 200
             assert "theirs.md" not in answer.text
