@@ -12,6 +12,7 @@ even where the environment asks Python not to: else each process compiles all of
 import atexit
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -29,6 +30,10 @@ from support.targets import TARGETS, has_none_of, runs_in
 # The tests of providers and of the client run over either of the two packages: make test-httpx.
 if os.environ.get("TRIPTYCH_TEST_OVER") == "httpx":
     sys.modules.update({"httpx2": None})  # an import of it fails
+
+# What a script starts in the background ignores SIGINT, and so would every child of a test.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False

@@ -42,6 +42,19 @@ KITS = {
 """Where the kit runs on each store: its repositories, and the Service over them."""
 
 
+def test_what_a_test_starts_can_be_interrupted_where_the_run_ignores_it() -> None:
+    """As after `make test &` in a script."""
+    code = (
+        "import signal, sys, pytest; signal.signal(signal.SIGINT, signal.SIG_IGN); "
+        "sys.exit(pytest.main(sys.argv[1:]))"
+    )
+    arguments = ["-q", "-n", "1", "tests/cli/test_cli_upkeep.py", "-k", "an_interrupt_ends"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], cwd=ROOT, capture_output=True, timeout=60
+    )
+    assert done.returncode == 0, done.stdout
+
+
 @pytest.fixture(scope="module")
 def listed() -> dict[str, list[str]]:
     """The ids of the tests in tests/contract and tests/client, by target."""

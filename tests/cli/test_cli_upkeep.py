@@ -329,10 +329,6 @@ def test_a_reader_that_goes_away_is_no_failure_to_report(shell: Shell, unbuffere
     assert process.wait() == Exit.BROKEN_PIPE
 
 
-def _heed_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 def test_an_interrupt_ends_with_130_and_a_line(shell: Shell) -> None:
     process = subprocess.Popen(
         [*COMMAND, "put", "-", "--name", "x"],
@@ -340,8 +336,6 @@ def test_an_interrupt_ends_with_130_and_a_line(shell: Shell) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=os.environ | {"PYTHONUNBUFFERED": "1"},
-        # A shell's background jobs ignore the signal, and what they start does too.
-        preexec_fn=_heed_interrupts,
     )
     assert process.stdin is not None
     # More than a pipe holds: when this returns, the command is reading.

@@ -146,6 +146,35 @@ def test_what_the_embedder_refused_is_named_and_its_words_likewise(kb: Service) 
         assert all("milk.md" in each for each in pages)
         assert all("triptych embed --dataset docs --retry" in each for each in pages)
         assert ["box-7" in each for each in pages] == [path == "/console/work", False]
+    report = ask("POST", "/v1/doctor", headers={"Authorization": f"Bearer {part}"}, json={}).json()
+    (said,) = report["left_out"]
+    assert said.endswith("1 chunk of 'milk.md', which the model refuses")
+
+
+def test_the_doctor_speaks_of_no_document_that_its_caller_does_not_see(kb: Service) -> None:
+    assert kb.options.embedder is not None
+    space = dense(kb.options.embedder.signature)
+    for name, team in (("ours.md", "a"), ("theirs.md", "b")):
+        kb.put_document("docs", name, f"Milk of {team}.", {"team": team}, embed="later")
+        (chunk,) = kb.chunks.iter_chunks("docs", name)
+        texts = RefusedTexts(kb.capabilities.settings, "docs", space)
+        texts.add({chunk.sig.input_sig: ValueError(f"{chunk.doc_name} quoted")})
+    keys = KeyStore.of(kb)
+    filtered = keys.add("filtered", where={"team": "a"}, can_write=True).token
+    other = keys.add("other", dataset_ids=["none"], can_write=True).token
+    ask = Client(create_app(kb, authenticate=KeyAuthenticator(kb, keys), write=True, console=True))
+    for key in (filtered, other):
+        headers = {"Authorization": f"Bearer {key}"}
+        for method, path in (
+            ("POST", "/v1/doctor"),
+            ("GET", "/v1/health"),
+            ("GET", "/console/work?doctor=1"),
+        ):
+            given: dict[str, Any] = {"json": {}} if method == "POST" else {}
+            answer = ask(method, path, headers=headers, **given)
+            assert answer.status_code == 200
+            assert "theirs.md" not in answer.text
+            assert "quoted" not in answer.text
 
 
 # Plans

@@ -104,6 +104,7 @@ TASKS = {
     "stream an answer over HTTP": ("reference/http.md", "streams", "curl -N"),
     "cite the page of a PDF": ("how-to/file-formats.md", "cite-the-page", "`page 3`"),
     "give each tenant a key": ("how-to/keys.md", "a-key-for-each-tenant", "fastapi_tenants.py"),
+    "as a service": ("how-to/operate.md", "the-log", "ExecStart"),
     "in a container": ("how-to/container.md", "", "HEALTHCHECK"),
     "async code": ("how-to/async.md", "", "AsyncService"),
     "observe": ("how-to/observe.md", "", "OpenTelemetry"),

@@ -11,6 +11,7 @@ and says what is done with it:
   After the first such command of a test run, those that need no shell run in this process, since
   starting another takes longer than most of them do.
 - ``toml``, ``json``: parsed.
+- ``ini``, ``nginx``: a unit of systemd and a server of nginx, checked by docs/test_services.py.
 - ``text``, ``mermaid``: left alone. Nothing else is allowed.
 
 In shown output ``…`` stands for anything. A number with up to three decimals may be off by 0.02,
@@ -44,7 +45,9 @@ import triptych
 from support.cli_run import ran
 from triptych_adapters.telemetry.metrics import FIGURES, METRICS
 
-KINDS = frozenset({"python", "output", "console", "toml", "json", "text", "mermaid"})
+KINDS = frozenset(
+    {"python", "output", "console", "toml", "json", "ini", "nginx", "text", "mermaid"}
+)
 _FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,})(?P<info>[^`]*)$")
 _DECIMAL = re.compile(r"-?\d+\.\d+")
 _WHITE = re.compile(r"\s+")

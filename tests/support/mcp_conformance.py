@@ -9,7 +9,7 @@ from typing import Any
 import triptych
 from triptych.errors import ValidationError
 from triptych_adapters.http.limits import listen
-from triptych_adapters.mcp.http import PATH, make_app, serve_http
+from triptych_adapters.mcp.http import make_app, serve_http
 from triptych_adapters.mcp.server import ServerOptions, make_server
 from triptych_adapters.tools import Tool
 
@@ -49,4 +49,4 @@ if __name__ == "__main__":
         service.put_document("docs", "a.md", "# Kettle\n\nIt boils.")
         app = make_app(make_server(service, ServerOptions(write=True), TOOLS))
         sock = listen("127.0.0.1", int(sys.argv[1]))
-        serve_http(app, sock, lambda host, port: print(f"http://{host}:{port}{PATH}", flush=True))
+        serve_http(app, sock, lambda url: print(url, flush=True))

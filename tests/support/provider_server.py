@@ -58,6 +58,7 @@ class ProviderServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.answer = answer
         self.asked: list[Asked] = []
+        self.connections = 0
         self.most_at_once = 0
         self.lock = threading.Lock()
         self.under_way = 0
@@ -68,6 +69,10 @@ class ProviderServer(ThreadingHTTPServer):
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self.connections += 1
+        super().process_request(request, client_address)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that goes away is not a fault of the server."""

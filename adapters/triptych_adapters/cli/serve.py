@@ -55,6 +55,10 @@ def serve(
             "An origin whose web pages may send requests, such as https://app.example.",
         ),
     ] = None,
+    trusted_proxy: Annotated[
+        list[str] | None,
+        option("--trusted-proxy ADDRESS", "A proxy or network whose X-Forwarded-For is read."),
+    ] = None,
     timeout: Annotated[float, option("--timeout SECONDS", "The time limit of a request.")] = 120.0,
     max_body: Annotated[int, option("--max-body BYTES", "The size limit of a request's body.")] = 1
     << 20,
@@ -98,6 +102,7 @@ def serve(
         write=write,
         hosts=tuple(allow_host or ()),
         origins=tuple(allow_origin or ()),
+        proxies=tuple(trusted_proxy or ()),
         limits=Limits(body=max_body, seconds=timeout, share=key_share),
         dataset=dataset,
         metrics=metrics,
@@ -256,7 +261,6 @@ def mcp(
         from triptych_adapters.keys import authenticator
         from triptych_adapters.mcp.http import (
             LIMITS,
-            PATH,
             check_binding,
             make_app,
             serve_http,
@@ -273,8 +277,8 @@ def mcp(
             "origins": allow_origin or (),
         }
 
-        def tell(name: str, number: int) -> None:
-            session.output.note(f"serving http://{name}:{number}{PATH}")
+        def tell(url: str) -> None:
+            session.output.note(f"serving {url}")
 
         server = make_server(service if authenticate is None else None, options)
         app = make_app(server, authenticate=authenticate, limits=limits, **names)

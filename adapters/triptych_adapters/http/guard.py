@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
 import random
 import re
@@ -24,7 +25,7 @@ from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.responses import Problem, ProblemError, problem_of, problem_response
 from triptych_adapters.http.server import Calls, ClientGoneError, Sender
 from triptych_adapters.http.streams import EVENTS_TYPE, event
-from triptych_adapters.keys.authenticator import is_key
+from triptych_adapters.keys.authenticator import key_id
 from triptych_adapters.wire.errors import is_failure
 
 LOGGER: Final = "triptych.http"
@@ -161,7 +162,7 @@ class Guard:
                 "this server does not accept this Host",
                 hint="name it with `triptych serve --allow-host`, or create_app(…, hosts=…)",
             )
-        if not self._keyed and is_key(headers.get("authorization")):
+        if not self._keyed and key_id(headers.get("authorization")):
             raise ProblemError(
                 401,
                 "UNAUTHORIZED",
@@ -193,6 +194,8 @@ class Guard:
         route = scope.get("route")
         fields: dict[str, Any] = {
             "request_id": answer.request_id,
+            "key": scope["state"]["sender"].key or "-",
+            "client": (scope.get("client") or ("-",))[0],
             "method": scope["method"],
             "path": scope["path"][:500],
             "route": getattr(route, "name", None),
@@ -237,6 +240,16 @@ def check_origins(origins: Sequence[str], *, keys: bool) -> None:
         raise ValidationError(
             f"{origin!r} is {why if origin == '*' else 'the origin of no web page'}: name {typed}"
         )
+
+
+def check_proxies(proxies: Sequence[str]) -> None:
+    """Raise ValidationError for what is neither an IP address nor a network."""
+    for proxy in proxies:
+        try:
+            ipaddress.ip_network(proxy)
+        except ValueError:
+            said = "the address of no proxy: name an IP address or a network"
+            raise ValidationError(f"{proxy!r} is {said}") from None
 
 
 def cors_options(origins: Sequence[str]) -> dict[str, Any]:

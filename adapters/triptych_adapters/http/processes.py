@@ -23,6 +23,7 @@ from uvicorn.supervisors import Multiprocess
 from uvicorn.supervisors.multiprocess import Process
 
 from triptych.errors import StoreError, TriptychError, ValidationError
+from triptych_adapters.http.guard import LOGGER
 from triptych_adapters.keys.authenticator import Authenticator, KeyAuthenticator, RateLimiter
 from triptych_backends.index import available_cores
 from triptych_factory import Settings
@@ -36,7 +37,10 @@ _END: Final = 2.0
 """Seconds that a worker has to end after its last request."""
 _BURST, _YIELD = 0.002, 0.0005
 """Seconds after a connection in which a process leaves the next to others, and for how long."""
-_log = logging.getLogger(__name__)
+_RECENT, _MANY = 60.0, 5
+"""Seconds in which so many deaths of workers are more than accidents."""
+_SIGNALS = {each.value: each.name for each in signal.Signals}
+_log = logging.getLogger(LOGGER)
 
 
 def default_workers(settings: Settings) -> int:
@@ -132,12 +136,38 @@ def run(config: uvicorn.Config, listening: socket.socket) -> None:
 
 
 class _Once(uvicorn.Server):
-    """A server whose process goes on after the signal that ended it."""
+    """A server whose process goes on after the signal that ended it, and logs its stop."""
+
+    _signal = ""
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         """Stop; a second signal stops at once."""
         super().handle_exit(sig, frame)
         self._captured_signals.clear()
+        self._signal = self._signal or _SIGNALS[sig]
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let requests under way end, and log how many did."""
+        tasks = set(self.server_state.tasks)
+        _note(logging.INFO, "stop", signal=self._signal, under_way=len(tasks))
+        await super().shutdown(sockets)
+        broken = sum(not each.done() or each.cancelling() > 0 for each in tasks)
+        level = logging.WARNING if broken else logging.INFO
+        _note(level, "stopped", finished=len(tasks) - broken, broken_off=broken)
+
+
+def _note(level: int, event: str, **fields: Any) -> None:
+    _log.log(level, event, extra={"fields": fields})
+
+
+class _Worker(Process):
+    """A process of a server; it ends as `_Once` does."""
+
+    @property
+    def server(self) -> uvicorn.Server:
+        """The server, made when it is first needed, in the process itself."""
+        self._server = self._server or _Once(self.config)
+        return self._server
 
 
 class _Shared(socket.socket):
@@ -174,20 +204,47 @@ class _Supervisor(Multiprocess):
     def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
         super().__init__(config, sockets)
         self._asked: dict[Process, float] = {}
+        self._deaths: list[float] = []
+
+    def init_processes(self) -> None:
+        """Start the workers."""
+        self.processes += [self._started() for _ in range(self.processes_num)]
+
+    def _started(self) -> _Worker:
+        worker = _Worker(self.config, self.sockets)
+        worker.start()
+        return worker
+
+    def handle_signals(self) -> None:
+        """Do what signals ask for."""
+        for number in self.signal_queue:
+            _note(logging.INFO, "signal", signal=_SIGNALS[number])
+        super().handle_signals()
 
     def keep_subprocess_alive(self) -> None:
         """Replace workers that are dead, or have not said for long that they live."""
         for at, process in enumerate(self.processes):
             if self._lives(process):
                 continue
+            asked = self._asked.pop(process, float("inf"))
+            hung = time.monotonic() - asked >= self.config.timeout_worker_healthcheck
             process.kill()
             process.join()
             if process.exitcode == STARTUP_FAILURE:
                 self.should_exit.set()
                 return
-            self._asked.pop(process, None)
-            self.processes[at] = Process(self.config, self.sockets)
-            self.processes[at].start()
+            self.processes[at] = other = self._started()
+            self._note_death(process, other, hung)
+
+    def _note_death(self, dead: Process, other: _Worker, hung: bool) -> None:
+        now, code = time.monotonic(), dead.exitcode or 0
+        self._deaths = [*(each for each in self._deaths if now - each < _RECENT), now]
+        level, event = logging.WARNING, "a worker hung" if hung else "a worker died"
+        if len(self._deaths) >= _MANY:
+            level, event = logging.ERROR, "workers die again and again"
+        how = {"signal": _SIGNALS.get(-code, -code)} if code < 0 else {"exit_code": code}
+        deaths = len(self._deaths)
+        _note(level, event, worker=dead.pid, **how, replacement=other.pid, deaths=deaths)
 
     def _lives(self, process: Process) -> bool:
         """Ask a worker whether it lives, and look at what it answered before."""
@@ -211,8 +268,10 @@ class _Supervisor(Multiprocess):
         for process in self.processes:
             process.process.join(max(until - time.monotonic(), 0))
             if process.exitcode is None:
+                _note(logging.WARNING, "a worker did not end, and is killed", worker=process.pid)
                 process.process.kill()
                 process.join()
+        _note(logging.INFO, "stopped", workers=len(self.processes))
 
 
 def end_with_parent() -> None:

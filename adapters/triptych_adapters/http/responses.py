@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from triptych._internal.wording import public_warning
 from triptych.errors import CancelledError, ConflictError, PendingReviewError, TriptychError
-from triptych.records import Failure, HealthCheck, Hit, QuarantinedLayer
+from triptych.records import DoctorReport, Failure, HealthCheck, Hit, QuarantinedLayer
 from triptych.records.serialization import to_dict
 from triptych_adapters.wire.errors import (
     INTERNAL_MESSAGE,
@@ -148,6 +148,13 @@ def public(record: Any) -> Any:
     if isinstance(record, QuarantinedLayer):
         # What a model answered is of the documents; what its provider said is not for callers.
         return attrs.evolve(record, message="")
+    if isinstance(record, DoctorReport):
+        return attrs.evolve(
+            record,
+            actions=tuple(map(public_warning, record.actions)),
+            skipped=tuple(map(public_warning, record.skipped)),
+            left_out=tuple(map(public_warning, record.left_out)),
+        )
     if warnings := getattr(record, "warnings", ()):
         return attrs.evolve(record, warnings=tuple(map(public_warning, warnings)))
     return record

@@ -31,7 +31,7 @@ from triptych.sync import RememberedRoot, SyncReport
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.responses import ProblemError, encoded, json_response
 from triptych_adapters.http.threads import Threads
-from triptych_adapters.keys.authenticator import Authenticator, KeyAuthenticator
+from triptych_adapters.keys.authenticator import Authenticator, KeyAuthenticator, key_id
 
 _LOOK_AGAIN: Final = 5.0
 """Seconds after which the key of a request whose answer lasts is looked at again."""
@@ -60,12 +60,14 @@ class _Share:
 class Sender:
     """Who sent one request: nobody, until `admit` has checked the key.
 
-    ``id`` is then the key's digest. ``renew`` is called in a thread while the answer lasts.
+    ``id`` is then the key's digest, and ``key`` the id of its key, also of one that is refused.
+    ``renew`` is called in a thread while the answer lasts.
     """
 
     _limits: Limits
     _shares: dict[str, _Share]
     id: str = ""
+    key: str = ""
     renew: Callable[[], None] | None = None
     _look: Callable[[], Awaitable[object]] | None = None
 
@@ -83,6 +85,7 @@ class Sender:
         def check(look: Callable[[], T]) -> Awaitable[T]:
             return apart(functools.partial(_within, seconds, look))
 
+        self.key = key_id(header)
         service = await check(functools.partial(asks, header))
         name = _digest(header)
         share = self._shares.get(name)

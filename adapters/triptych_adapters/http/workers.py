@@ -17,14 +17,16 @@ from typing import Any, Final
 
 import attrs
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
+import triptych
 from triptych import telemetry
 from triptych._internal.progress import ProgressCallback
 from triptych.errors import NotFoundError, ValidationError
 from triptych.service import Service
 from triptych.sync import RememberedRoot, SyncReport
 from triptych_adapters.http.app import Metrics, create_app
-from triptych_adapters.http.guard import LOGGER, check_origins
+from triptych_adapters.http.guard import LOGGER, check_origins, check_proxies
 from triptych_adapters.http.limits import LOOPBACK_NAMES, Limits, check_loopback, listen
 from triptych_adapters.http.processes import (
     check_shared,
@@ -35,8 +37,10 @@ from triptych_adapters.http.processes import (
 )
 from triptych_adapters.http.protocol import HeadProtocol, connections_of, limited_config
 from triptych_adapters.keys import authenticator
-from triptych_adapters.keys.authenticator import Authenticator
+from triptych_adapters.keys.authenticator import Authenticator, KeyAuthenticator
+from triptych_adapters.keys.key_store import KeyStore
 from triptych_factory import Settings, wire
+from triptych_factory.locations import parse_location
 from triptych_factory.syncing import directory_sync, note_synced, remembered_roots
 
 _FOLDER_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
@@ -105,6 +109,7 @@ class ServeOptions:
         write: whether what writes and destroys is served.
         hosts: further values of ``Host`` that are answered.
         origins: web pages that may ask.
+        proxies: addresses and networks whose X-Forwarded-For and X-Forwarded-Proto are read.
         limits: of requests.
         dataset: what the routes serve that name no dataset.
         metrics: whether ``/metrics`` is served, with the numbers of all workers.
@@ -126,6 +131,7 @@ class ServeOptions:
     write: bool = False
     hosts: Sequence[str] = ()
     origins: Sequence[str] = ()
+    proxies: Sequence[str] = ()
     limits: Limits = attrs.field(factory=Limits)
     dataset: str = "default"
     metrics: bool = False
@@ -144,8 +150,8 @@ def serve(options: ServeOptions, started: Callable[[str], None]) -> None:
 
     Raises:
         ValidationError: without keys, ``host`` is an address that other machines reach; several
-            workers are to share a store in memory; one of ``origins`` can be no page's; or the
-            process may open too few files.
+            workers are to share a store in memory; one of ``origins`` can be no page's, or one of
+            ``proxies`` is no address; or the process may open too few files.
         TriptychError: the store or a model cannot be opened.
     """
     if options.workers < 1:
@@ -153,10 +159,12 @@ def serve(options: ServeOptions, started: Callable[[str], None]) -> None:
     check_shared(options.settings, options.workers)
     # Whatever is wrong with the store is seen here, not in workers that are started in vain.
     with _opened(options) as service:
-        authenticated = options.authenticator(service) is not None
-    check_origins(options.origins, keys=authenticated)
+        authenticate = options.authenticator(service)
+        facts = _facts(options, service, authenticate)
+    check_origins(options.origins, keys=authenticate is not None)
+    check_proxies(options.proxies)
     connections_of(options.limits)
-    if not authenticated:
+    if authenticate is None:
         check_loopback(options.host)
     listening = listen(options.host, options.port)
     log_to_stderr()
@@ -175,8 +183,33 @@ def serve(options: ServeOptions, started: Callable[[str], None]) -> None:
             timeout_graceful_shutdown=max(1, round(options.drain_seconds)),
             timeout_worker_healthcheck=60,
         )
-        started(_url(listening))
+        facts["address"] = url_of(listening)
+        logging.getLogger(LOGGER).info("start", extra={"fields": facts})
+        started(facts["address"])
         run(config, listening)
+
+
+def _facts(options: ServeOptions, service: Service, asks: Authenticator | None) -> dict[str, Any]:
+    """What the first line of the log says; models with their hosts."""
+    wired = service.options
+    names = ("embedder", "next_embedder", "sparse_encoder", "llm")
+    models: dict[str, Any] = {name: getattr(wired, name) for name in names}
+    for step in wired.postprocessors:
+        models["reranker"] = getattr(step, "reranker", models.get("reranker"))
+    keys = KeyStore.of(service).list() if isinstance(asks, KeyAuthenticator) else ()
+    return {
+        "version": triptych.__version__,
+        "store": str(parse_location(options.settings.url)),
+        "datasets": len(service.list_datasets()),
+        "keys": sum(each.state() == "valid" for each in keys),
+        "workers": options.workers,
+        "write": options.write,
+        **{
+            name: " at ".join(filter(None, (each.signature, getattr(each, "host", ""))))
+            for name, each in models.items()
+            if each is not None
+        },
+    }
 
 
 def _app(options: ServeOptions, shared: Path | None) -> ASGIApp:
@@ -191,7 +224,7 @@ def _app(options: ServeOptions, shared: Path | None) -> ASGIApp:
     shown = observe_serving(service, held, metrics=options.metrics, otel=options.otel)
     own = (*LOOPBACK_NAMES, options.host, *options.hosts)
     hosts = None if authenticate is not None and not options.hosts else own
-    app = create_app(
+    app: Any = create_app(
         service,
         authenticate=authenticate,
         write=options.write,
@@ -208,6 +241,7 @@ def _app(options: ServeOptions, shared: Path | None) -> ASGIApp:
         metrics=shown,
         console=options.console,
     )
+    app = ProxyHeadersMiddleware(app, [*options.proxies])
     return ClosingApp(app, held)
 
 
@@ -246,7 +280,8 @@ def _roots(settings: Settings, service: Service) -> Sequence[RememberedRoot]:
     return remembered_roots(service, settings).all()
 
 
-def _url(listening: socket.socket) -> str:
+def url_of(listening: socket.socket) -> str:
+    """The URL of a server on a socket."""
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -262,6 +297,7 @@ class JsonFormatter(logging.Formatter):
         line: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
+            "pid": record.process,
             "logger": record.name,
             "event": record.getMessage(),
             **getattr(record, "fields", {}),

@@ -213,9 +213,10 @@ def authenticator(service: Service) -> KeyAuthenticator | None:
     return KeyAuthenticator(service, keys) if keys.any() else None
 
 
-def is_key(authorization: str | None) -> bool:
-    """Whether the value of an Authorization header has the form of a key, valid or not."""
-    return _token(authorization) is not None
+def key_id(authorization: str | None) -> str:
+    """The id of the key in an Authorization header, valid or not; "" for no key."""
+    token = _token(authorization)
+    return "" if token is None else token.key_id
 
 
 def _token(authorization: str | None) -> Token | None:

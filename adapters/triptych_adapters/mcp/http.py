@@ -7,7 +7,6 @@ import ipaddress
 import json
 import logging
 import math
-import signal
 import socket
 import time
 import uuid
@@ -17,7 +16,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import attrs
-import uvicorn
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.lowlevel import Server
@@ -33,7 +31,7 @@ from triptych_adapters.http.limits import LOOPBACK_NAMES, Limits, check_loopback
 from triptych_adapters.http.processes import counting_in, end_with_parent, run, shared_folder
 from triptych_adapters.http.protocol import HeadProtocol, limited_config
 from triptych_adapters.http.server import Calls, sender_of
-from triptych_adapters.http.workers import ClosingApp
+from triptych_adapters.http.workers import ClosingApp, url_of
 from triptych_adapters.keys.authenticator import Authenticator, authenticator
 from triptych_adapters.mcp.server import LOGGER, SERVICE, ServerOptions, log_to_stderr, make_server
 from triptych_adapters.wire.errors import error_form
@@ -227,29 +225,21 @@ async def _refuse(send: Send, status: int, said: str, retry_after: float | None)
 def serve_http(
     app: ASGIApp,
     sock: socket.socket,
-    on_ready: Callable[[str, int], None],
+    on_ready: Callable[[str], None],
     limits: Limits = LIMITS,
 ) -> None:
     """Serve until SIGINT or SIGTERM. Running requests then have two seconds to end."""
     HeadProtocol.limit(limits)
-    server = uvicorn.Server(limited_config(app, limits, timeout_graceful_shutdown=2))
-    on_ready(*_address(sock))
-    # The server raises again what ended it, when all is closed.
-    before = signal.signal(signal.SIGTERM, lambda *_: None)
-    try:
-        server.run(sockets=[sock])
-    except KeyboardInterrupt:
-        pass
-    finally:
-        signal.signal(signal.SIGTERM, before)
-        sock.close()
+    on_ready(url_of(sock) + PATH)
+    with sock:
+        run(limited_config(app, limits, timeout_graceful_shutdown=2), sock)
 
 
 def serve_processes(
     settings: Settings,
     options: ServerOptions,
     sock: socket.socket,
-    on_ready: Callable[[str, int], None],
+    on_ready: Callable[[str], None],
     *,
     workers: int,
     limits: Limits = LIMITS,
@@ -271,7 +261,7 @@ def serve_processes(
             timeout_graceful_shutdown=2,
             timeout_worker_healthcheck=60,
         )
-        on_ready(*_address(sock))
+        on_ready(url_of(sock) + PATH)
         run(config, sock)
 
 
@@ -293,8 +283,3 @@ def _app(
     server = make_server(service if authenticate is None else None, options)
     app = make_app(server, authenticate=authenticate, limits=limits, sessions=False, **names)
     return ClosingApp(app, held)
-
-
-def _address(sock: socket.socket) -> tuple[str, int]:
-    host, port = sock.getsockname()[:2]
-    return f"[{host}]" if ":" in host else host, port

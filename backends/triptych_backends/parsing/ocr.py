@@ -132,7 +132,7 @@ def read_picture(picture: NDArray[np.uint8]) -> Picture:
     Raises:
         ModuleNotFoundError: rapidocr is not installed.
     """
-    engine = _engine()  # first, so that a missing package is told for any picture
+    engine = _engine()  # first: a missing package is an error for any picture
     if min(picture.shape[:2]) < _FEWEST_PIXELS or not np.ptp(picture):
         return Picture()
     lines = _lines(engine, picture)

@@ -15,15 +15,15 @@ from triptych.errors import ParseError
 from triptych.parsing.contract import ParsedFile, ParseLimits, markdown_safe, one_line
 from triptych.parsing.witness import lost, omission, words
 from triptych.records.unread import Omission
-from triptych_backends.parsing.pdf_headings import bookmarks_of, sized_headings
-from triptych_backends.parsing.pdf_hyphens import Hyphens
-from triptych_backends.parsing.pdf_layout import Line, markdown_table, plain_lines
-from triptych_backends.parsing.pdf_running import (
+from triptych_backends.parsing.pdf_furniture import (
     Dropped,
     drop_running_lines,
     omissions_of,
     pages_named,
 )
+from triptych_backends.parsing.pdf_headings import bookmarks_of, sized_headings
+from triptych_backends.parsing.pdf_hyphens import Hyphens
+from triptych_backends.parsing.pdf_layout import Line, markdown_table, plain_lines
 from triptych_backends.parsing.pdf_source import Page, opened, page_of, read_page
 from triptych_backends.parsing.worker import Reading, run_isolated
 
@@ -217,7 +217,7 @@ def _lost(
         named.setdefault(each.page, []).append(each.text)
     for index, (page, text) in enumerate(zip(pages, texts, strict=True)):
         missing = lost(page.text, "\n".join([text, *named.get(index, ())]))
-        found = omission(f"page {index + 1}", list(missing.elements()), "parted by a table")
+        found = omission(f"page {index + 1}", list(missing.elements()), "separated by a table")
         if found is not None:
             yield found
 

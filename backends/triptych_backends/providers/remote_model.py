@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, TypeVar
+from urllib.parse import urlsplit
 
 import attrs
 
@@ -108,6 +109,11 @@ class RemoteModel(ABC):
     async def aclose(self) -> None:
         """`close`, and the connections of the running event loop. Idempotent."""
         await self._client.aclose()
+
+    @property
+    def host(self) -> str:
+        """The host that is asked, with its port if that is unusual."""
+        return urlsplit(self._client.base_url).netloc
 
     @property
     @abstractmethod

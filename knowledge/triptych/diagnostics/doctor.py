@@ -9,6 +9,7 @@ import attrs
 
 from triptych import deadlines
 from triptych._internal.progress import Progress, ProgressCallback
+from triptych._internal.wording import FailureWarning
 from triptych.contracts import Capabilities, DocumentRepo, Embedder, Store
 from triptych.contracts.pages import document_pages, pages_of
 from triptych.copies.notes import abandoned_drafts, forget_copies, unfinished_copy
@@ -94,7 +95,7 @@ class DatasetExaminer:
                 progress(Progress(phase=f"examining {dataset}", done=done, total=total))
         left_out += unchunked.sentences()
         left_out += (
-            f"{place}, by meaning: {refused}, which the model refuses: {words}"
+            FailureWarning(f"{place}, by meaning: {refused}, which the model refuses", words)
             for refused, words in refusals(self._chunks, self._settings, dataset)
         )
         if unjudged:
@@ -259,7 +260,7 @@ class Doctor:
                 raise
             except (TriptychError, TypeError, ValueError) as error:
                 # A value of another type than the schema's ends in one of the latter two.
-                skipped.append(f"dataset {dataset!r}: reading it failed ({error})")
+                skipped.append(FailureWarning(f"dataset {dataset!r}: reading it failed", error))
                 tally.add("documents.unreadable", f"dataset {dataset!r}", dataset_id=dataset)
         return DoctorReport(
             findings=tuple(self._judged(each, datasets) for each in tally.findings()),
@@ -354,7 +355,7 @@ class Doctor:
             except CancelledError:
                 raise
             except TriptychError as error:
-                actions.append(f"left dataset {dataset!r} partly repaired ({error})")
+                actions.append(FailureWarning(f"left dataset {dataset!r} partly repaired", error))
         return actions
 
     def _mend_dataset(
@@ -371,7 +372,9 @@ class Doctor:
         report = self._rebuilds.datasets([dataset], progress)
         if report.rebuilt:
             actions.append(f"derived {report.rebuilt} documents of dataset {dataset!r} again")
-        actions += [f"could not derive {each.name!r}: {each.error}" for each in report.failed]
+        actions += [
+            FailureWarning(f"could not derive {each.name!r}", each.error) for each in report.failed
+        ]
 
     def _remove_orphans(self, dataset: str) -> list[str]:
         noted = self._journal.quarantined(dataset) if self._journal else ()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from triptych import telemetry
-from triptych._internal.wording import counted
+from triptych._internal.wording import FailureWarning, counted
 from triptych.errors import CancelledError, NotAvailableError, TriptychError, ValidationError
 from triptych.records import CacheStats
 from triptych.service.base import ServiceBase
@@ -173,7 +173,7 @@ class Upkeep(ServiceBase):
             except CancelledError:
                 raise
             except (TriptychError, TypeError, ValueError) as error:  # as the doctor's own reading
-                skipped.append(f"dataset {each!r}: whether its lanes agree ({error})")
+                skipped.append(FailureWarning(f"dataset {each!r}: whether its lanes agree", error))
         if rest := compared[MOST_DATASETS:]:
             skipped.append(
                 f"{counted(len(rest), 'dataset')}: whether their lanes agree, which is checked for "

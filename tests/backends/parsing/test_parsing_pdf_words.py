@@ -19,8 +19,9 @@ from support.document_files import make_pdf, raw_pdf
 from triptych.parsing.contract import ContentBuilder, ParseLimits
 from triptych.parsing.witness import lost
 from triptych.records.unread import Omission
-from triptych_backends.parsing.pdf import SCANNED, read_pdf
+from triptych_backends.parsing.pdf import SCANNED, _lost, read_pdf
 from triptych_backends.parsing.pdf_hyphens import Hyphens
+from triptych_backends.parsing.pdf_source import Page
 from triptych_backends.parsing.worker import Reading
 
 
@@ -236,6 +237,11 @@ def test_a_rule_that_ends_above_a_word_does_not_cut_it() -> None:
 
     shown = text_of(drawn(page))
     assert "The keeper is told about each crate that was broken." in shown
+
+
+def test_words_that_a_table_separates_are_named() -> None:
+    (found,) = _lost([Page([], "The keeper knows.")], ["The ke | eper knows."], [])
+    assert str(found) == "page 1: 1 word is not searched (separated by a table)"
 
 
 def test_a_letter_that_reaches_over_a_rule_stays_with_its_word() -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import ssl
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ import pytest
 
 import triptych
 from support import provider_server
+from support.provider_server import ProviderServer, as_json, serving as provider
 from triptych._internal.retries import Retries
 from triptych.errors import ProviderError, ProviderSetupError, StoreAwayError, ValidationError
 from triptych.testing.fakes import FakeEmbedder
@@ -30,47 +29,17 @@ from triptych_factory.wiring import _sparse_encoder
 PEM = Path(provider_server.__file__).with_name("loopback.pem")
 
 
-class Handler(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers.get("content-length", 0)))
-        body = b'{"data": [{"embedding": [1.0, 2.0]}]}'
-        self.send_response(200)
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Silent."""
-
-
-class Server(ThreadingHTTPServer):
-    connections = 0
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        self.connections += 1
-        super().process_request(request, client_address)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that does not trust this server is its own business."""
-
-
 @contextmanager
-def serving(*, tls: bool) -> Iterator[Server]:
-    server = Server(("127.0.0.1", 0), Handler)
-    if tls:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(PEM)
-        server.socket = context.wrap_socket(
-            server.socket, server_side=True, do_handshake_on_connect=False
-        )
-    thread = threading.Thread(target=server.serve_forever, args=(0.005,), daemon=True)
-    thread.start()
-    try:
+def serving(*, tls: bool) -> Iterator[ProviderServer]:
+    """A server that makes one vector; a client need not finish the handshake that it begins."""
+    with provider(lambda _: as_json({"data": [{"embedding": [1.0, 2.0]}]})) as server:
+        if tls:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(PEM)
+            server.socket = context.wrap_socket(
+                server.socket, server_side=True, do_handshake_on_connect=False
+            )
         yield server
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def embed(port: int, **options: Any) -> tuple[int, ...]:
@@ -85,20 +54,20 @@ def embed(port: int, **options: Any) -> tuple[int, ...]:
 def test_a_certificate_that_is_not_trusted_is_named_once_with_its_remedy() -> None:
     with serving(tls=True) as server:
         with pytest.raises(ProviderSetupError, match=r"certificate is not trusted.*ca_file") as got:
-            embed(server.server_port)
+            embed(server.server_address[1])
         assert "Operation not permitted" not in str(got.value)
         assert server.connections == 1
 
 
 def test_an_authority_of_one_s_own_is_trusted() -> None:
     with serving(tls=True) as server:
-        assert embed(server.server_port, ca_file=str(PEM)) == (1, 2)
+        assert embed(server.server_address[1], ca_file=str(PEM)) == (1, 2)
 
 
 def test_a_port_without_tls_is_named() -> None:
     with serving(tls=False) as server:
         with pytest.raises(ProviderSetupError, match="http://"):
-            embed(server.server_port)
+            embed(server.server_address[1])
         assert server.connections == 1
 
 
@@ -113,7 +82,7 @@ def test_a_file_without_authorities_is_named(tmp_path: Path, content: str | None
 
 def test_the_client_of_a_server_says_so_too() -> None:
     with serving(tls=True) as server:
-        url = f"https://localhost:{server.server_port}"
+        url = f"https://localhost:{server.server_address[1]}"
         with (
             connect(url) as kb,
             pytest.raises(StoreAwayError, match=r"certificate is not trusted.*ca_file"),
@@ -173,7 +142,7 @@ def test_a_store_is_searched_with_the_model_that_filled_it_over_tls_of_one_s_own
     with triptych.open("kb.db", embedder=filling) as kb:
         kb.put_document("d", "a.md", "A red fish.")
     with serving(tls=True) as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", f"https://localhost:{server.server_port}/v1")
+        monkeypatch.setenv("OPENAI_BASE_URL", f"https://localhost:{server.server_address[1]}/v1")
         with wire(Settings.resolve()) as kb:
             assert len(kb.search("fish", dataset_id="d", mode="vector")) == 1
 
