@@ -312,6 +312,52 @@ def test_search_results_are_those_of_nadir() -> None:
         assert len(client("POST", "/search", json=asked).json()["results"]) == count
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"keyword": "lid"},
+        {"keyword": "lid", "top_k": 0},
+        {"query": "", "keyword": "lid", "generate": True},
+        {"query": "stove", "keyword": "lid"},
+    ],
+)
+def test_a_keyword_of_nadir_is_searched_by_keyword(asked: Any) -> None:
+    service = opened(None)
+    service.put_document("default", "stove.md", "A stove is hot.\n")
+    (found,) = Client(create_app(service))("POST", "/search", json=asked).json()["results"]
+    assert found["file_path"] == "kettle.md"
+
+
+def test_zero_is_nadirs_default_of_top_k() -> None:
+    service = opened(None)
+    service.put_documents("default", {f"{n}.md": f"Lid {n}." for n in range(9)})
+    client = Client(create_app(service))
+    for top_k, count in ((0, 5), (7, 7)):
+        asked = {"query": "lid", "top_k": top_k}
+        assert len(client("POST", "/search", json=asked).json()["results"]) == count
+
+
+@pytest.mark.parametrize(
+    "asked", [{}, {"query": "", "keyword": ""}, {"query": "a", "keyword": "b", "generate": True}]
+)
+def test_a_search_of_nadir_needs_one_question(asked: Any) -> None:
+    answer = client_of()("POST", "/search", json=asked)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "INVALID_REQUEST")
+
+
+def test_an_ingest_refuses_files_and_arguments_by_name() -> None:
+    client = Client(create_app(opened(None), write=True))
+    for options in (
+        {"files": {"files": ("a.md", b"# A")}},
+        {"json": {"path": "a.md"}},
+        {"content": b"# A", "headers": {"Content-Type": "text/markdown"}},
+    ):
+        answer = client("POST", "/ingest", **options)
+        assert answer.status_code == 415
+        assert "takes no files" in answer.json()["error"]["message"]
+    assert client("POST", "/ingest", json={}).status_code == 501  # as without a body
+
+
 def test_healthz_looks_once_for_many_that_ask(monkeypatch: pytest.MonkeyPatch) -> None:
     service = opened(None)
     looked: list[int] = []
