@@ -32,6 +32,8 @@ from triptych_adapters.wire.arguments import object_schema
 _TEXT: Final = {"type": "string"}
 _TOP_K: Final = 5
 _PLAIN: Final = "text/plain; charset=utf-8"
+_NO_FILES: Final = "/ingest takes no files: it syncs the folders that `triptych add` has named"
+_FILE_HINT: Final = "put a text with PUT /v1/datasets/{dataset_id}/documents/{name}"
 _FRESH: Final = 1.0
 """Seconds for which one look at the store's health serves everybody."""
 
@@ -43,11 +45,7 @@ SEARCH: Final = RouteDescription(
     body=object_schema(
         query={**_TEXT, "description": "The search query; it or keyword is needed."},
         keyword={**_TEXT, "description": "Words to search by keyword only, instead of query."},
-        top_k={
-            "type": "integer",
-            "minimum": 0,
-            "description": "Maximum number of results; 0 is 5.",
-        },
+        top_k={"type": "integer", "minimum": 0, "description": "Maximum of results; 0 is 5."},
         generate={
             "type": "boolean",
             "description": "Whether a model writes an answer from the results.",
@@ -112,7 +110,9 @@ def nadir_routes(server: Server) -> Iterator[DocumentedRoute]:
     async def ingest(request: Request) -> Response:
         service = await server.service_of(request)
         server.check_effect(Effect.WRITES)
-        await _check_no_body(request)
+        kind = request.headers.get("content-type", "").lower()
+        if kind.startswith("multipart/") or (await request.body()).strip() not in (b"", b"{}"):
+            raise ProblemError(415, "UNSUPPORTED_MEDIA_TYPE", _NO_FILES, hint=_FILE_HINT)
         # The folders, and what is known of their files, are settings of the store itself.
         server.check_sees_all(service, "the remembered folders are")
         if isinstance(service, RestrictedService):
@@ -158,18 +158,6 @@ class _HealthCache:
         except Exception:  # noqa: BLE001 - whatever it is, the store does not answer
             return ["store"]
         return sorted({check.name for check in checks if check.status == "failed"})
-
-
-async def _check_no_body(request: Request) -> None:
-    """Refuse files and arguments, which a sync would drop."""
-    kind = request.headers.get("content-type", "").lower()
-    if kind.startswith("multipart/") or (await request.body()).strip() not in (b"", b"{}"):
-        raise ProblemError(
-            415,
-            "UNSUPPORTED_MEDIA_TYPE",
-            "/ingest takes no files: it syncs the folders that `triptych add` has named",
-            hint="put a text with PUT /v1/datasets/{dataset_id}/documents/{name}",
-        )
 
 
 def _synced(report: SyncReport) -> dict[str, Any]:

@@ -36,7 +36,6 @@ from triptych_adapters.http.streams import EVENTS_TYPE, event, streamed_answer
 from triptych_adapters.wire.arguments import json_schema, object_schema
 
 _TEXT: Final = {"type": "string"}
-_Shown = Callable[[Answer], dict[str, Any]]
 _ORDERS: Final = {"=": "$eq", "!=": "$ne", "<": "$lt", ">": "$gt", "<=": "$lte", ">=": "$gte"}
 _OPERATORS: Final = {**_ORDERS, "LIKE": "$contains", "IN": "$in", "NOT IN": "$nin"}
 _NULLS: Final = {"IS NULL": False, "IS NOT NULL": True}
@@ -79,11 +78,7 @@ RUN: Final = RouteDescription(
         "query",
         query={**_TEXT, "description": "The full question."},
         stream={"type": "boolean", "description": "Whether to answer as server-sent events."},
-        top_n={
-            "type": "integer",
-            "minimum": 0,
-            "description": "Maximum number of sources; 0 is no limit.",
-        },
+        top_n={"type": "integer", "minimum": 0, "description": "Most sources; 0 is no limit."},
         include_sources={"type": "boolean", "description": "Whether to answer with the sources."},
         filter={
             "description": "Conditions on metadata, beside those of the pipeline.",
@@ -133,13 +128,13 @@ def pgedge_routes(server: Server) -> Iterator[DocumentedRoute]:
             raise ProblemError(404, "PIPELINE_NOT_FOUND", str(error)) from None
         options = _options(body)
         streams = body.get("stream", EVENTS_TYPE in media_types(request))
-        shown = partial(_answer, sources=body.get("include_sources", True))
+        sources = body.get("include_sources", True)
         try:
             if streams:
                 begin = partial(view.ask_stream, body["query"], **options)
-                return await _streamed(server, request, begin, shown)
+                return await _streamed(server, request, begin, sources)
             return await server.answer(
-                request, lambda: shown(view.ask(body["query"], **options)), long=True
+                request, lambda: _answer(view.ask(body["query"], **options), sources), long=True
             )
         except TriptychError as error:
             raise PipelineError(_executed(error)) from error
@@ -190,7 +185,7 @@ def _executed(error: TriptychError) -> Problem:
     return attrs.evolve(problem, code=code)
 
 
-def _answer(answer: Answer, *, sources: bool) -> dict[str, Any]:
+def _answer(answer: Answer, sources: bool) -> dict[str, Any]:
     usage = [answer.usage, *answer.search_usage]
     return {
         "answer": answer.text,
@@ -213,11 +208,11 @@ def _source(piece: Piece) -> dict[str, Any]:
 
 
 async def _streamed(
-    server: Server, request: Request, begin: Callable[[], AnswerStream], shown: _Shown
+    server: Server, request: Request, begin: Callable[[], AnswerStream], sources: bool
 ) -> Response:
     def last(stream: AnswerStream) -> Iterator[bytes]:
-        whole = shown(stream.answer)
-        if "sources" in whole:
+        whole = _answer(stream.answer, sources)
+        if sources:
             yield event("", {"type": "sources", "sources": whole.pop("sources")})
         yield event("", {"type": "done", **whole})
 
