@@ -1,8 +1,12 @@
 """The public surface: pinned, cheap to import, silent on the network, leaving nothing open."""
 
+import pkgutil
+import re
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 import triptych
 from triptych import contracts, records, search
@@ -42,6 +46,34 @@ def test_a_name_that_is_not_at_the_top_has_one_home() -> None:
     assert search.DEFAULT_THRESHOLD > 0
     for name in ("DEFAULT_THRESHOLD", "MMR", "ChunkRepo"):
         assert not hasattr(triptych, name)
+
+
+def every_name() -> list[tuple[str, str]]:
+    """The public names that are not at the top, each with a module that has it."""
+    pages = (Path(__file__).parents[1] / "docs/reference/api").glob("*.md")
+    found = (re.findall(r"^::: ([\w.]+)\.(\w+)$", page.read_text("utf-8"), re.M) for page in pages)
+    return [(home, name) for each in found for home, name in each if not hasattr(triptych, name)]
+
+
+def test_an_import_of_a_name_of_another_module_names_the_module() -> None:
+    homes: dict[str, set[str]] = {}
+    for home, name in every_name():
+        homes.setdefault(name, set()).add(home)
+    modules = {each.name for each in pkgutil.iter_modules(triptych.__path__)}
+    assert len(homes) > 500
+    for name in homes.keys() - modules:
+        with pytest.raises(ImportError) as raised:
+            exec(f"from triptych import {name}")
+        found = re.search(r"use `(from ([\w.]+) import \w+)`", str(raised.value))
+        assert found, (name, str(raised.value))
+        if found[2].split(".")[-1] not in ("haystack", "langchain"):
+            exec(found[1])
+    for name in ("BM25Retriever", "no_such_name"):
+        assert not hasattr(triptych, name)
+    with pytest.raises(AttributeError, match=r"from triptych\.search import BM25Retriever"):
+        _ = triptych.BM25Retriever
+    with pytest.raises(ImportError, match="cannot import name 'no_such_name'"):
+        exec("from triptych import no_such_name")
 
 
 def test_importing_triptych_imports_nothing_heavy() -> None:

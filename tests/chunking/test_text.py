@@ -134,10 +134,19 @@ def test_lines_and_bytes_of_chunk_starts() -> None:
         ("a.txt", {"kind": "markdown"}, "markdown"),
         ("a.md", {"kind": ""}, "markdown"),
         ("a.py", {"kind": "python"}, "python"),
+        ("a.txt", {"kind": "MD"}, "markdown"),
+        ("a.txt", {"kind": "mdx"}, "markdown"),
     ],
 )
 def test_the_kind_of_a_document(name: str, metadata: dict[str, str], kind: str) -> None:
     assert kind_of(name, metadata) == kind
+
+
+def test_a_set_knows_markdown_by_each_of_its_names() -> None:
+    own = MarkdownChunker(size=300)
+    chunkers = ChunkerSet(by_kind={"md": own})
+    assert chunkers.for_document("a.md", {}) == chunkers.for_document("a", {"kind": "mdx"}) == own
+    assert chunkers.signature == ChunkerSet(by_kind={"markdown": own}).signature
 
 
 def test_a_set_chooses_by_kind_and_its_signature_covers_all() -> None:

@@ -193,6 +193,7 @@ def test_no_error_of_a_command_shows_a_call_of_python() -> None:
             "got no data for 120 seconds: request less at a time",
         ),
         ("set OPENAI_API_KEY, or give api_key", "set OPENAI_API_KEY, or TRIPTYCH_LLM_API_KEY"),
+        ("or give base_url; by name, set OLLAMA_HOST", "or set OLLAMA_HOST"),
         ("nothing to change", "nothing to change"),
     ],
 )

@@ -67,6 +67,13 @@ def test_a_dataset_deleted_again_and_again_ends_in_an_error_with_the_document(st
     assert len(repaired.search("bird", dataset_id="d").hits) == 2
 
 
+def test_documents_and_chunks_of_two_stores_are_named_as_the_cause(store: Any) -> None:
+    with MemoryStore() as other:
+        kb = serve(store, other.chunks)
+        with pytest.raises(DerivationError, match="in two stores: they must share one"):
+            kb.put_document("d", "a", "fish")
+
+
 @pytest.mark.parametrize("bulk", [False, True])
 def test_a_dataset_that_another_begins_again_meanwhile_keeps_that_ones_configuration(
     store: Any, bulk: bool

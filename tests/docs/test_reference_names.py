@@ -117,6 +117,16 @@ def test_counterpart_exists(name: str) -> None:
         assert member in fields or hasattr(found, member), counterpart
 
 
+def test_every_counterpart_is_imported_from_where_the_page_says() -> None:
+    block = PAGE.read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
+    imported: dict[str, object] = {}
+    exec(block, imported)
+    homes = {counterpart.partition(".")[0] for counterpart in TABLE.values() if counterpart}
+    assert set(imported) - {"__builtins__"} == homes
+    for name in homes:
+        assert imported[name] is not None
+
+
 NADIR = ROOT / "docs/reference/nadir.md"
 NADIR_LINES = NADIR.read_text(encoding="utf-8").splitlines()
 NADIR_ROWS = [

@@ -208,6 +208,27 @@ def test_a_golden_set(tmp_path: Path) -> None:
     assert bare.queries[0].query_id == "1"
 
 
+NADIR = """\
+queries:
+  - query: "secant formula"
+    expected_files:
+      - "math/trigonometry.md"
+    expected_headers: ["Identities"]
+    notes: "csc/sec identities"
+  - query: "rate limiting"
+    relevance: {"system-design/rate-limit.md": 2}
+    notes:
+"""
+
+
+def test_a_golden_set_of_nadir_is_read_as_it_stands(tmp_path: Path) -> None:
+    pytest.importorskip("yaml")
+    assert golden(tmp_path, NADIR).queries == (
+        JudgedQuery(query_id="1", text="secant formula", grades={"math/trigonometry.md": 1}),
+        JudgedQuery(query_id="2", text="rate limiting", grades={"system-design/rate-limit.md": 2}),
+    )
+
+
 QUERY = "queries:\n  - question: q\n"
 
 
@@ -224,6 +245,7 @@ QUERY = "queries:\n  - question: q\n"
         (QUERY, 2, "needs expected_files"),
         (QUERY + "    expected: [a]\n", 3, "no field 'expected'"),
         (QUERY + "    question: r\n", 3, "comes twice"),
+        (QUERY + "    query: r\n", 2, "one only"),
         (QUERY + "    expected_files: a.md\n", 3, "must be a list"),
         (QUERY + "    expected_files:\n      - a.md\n      - [b]\n", 5, "must be text"),
         (QUERY + "    expected_files:\n      - ~\n", 4, "must be text"),

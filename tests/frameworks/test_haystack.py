@@ -24,6 +24,7 @@ from haystack.testing.document_store_async import (
     UpdateByFilterAsyncTest,
     WriteDocumentsAsyncTest,
 )
+from haystack.utils import Secret
 
 import triptych
 from triptych_adapters.haystack import TriptychDocumentStore, TriptychRetriever
@@ -155,3 +156,43 @@ async def test_a_pipeline_is_written_and_read_again(tmp_path: Path) -> None:
     found = await retriever.run_async("water")
     assert [each.content for each in found["documents"]] == ["Pour boiling water."]
     retriever.document_store.close()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://reader:hunter2@db.example/kb",
+        "postgresql://db.example/kb?password=hunter2",
+        "qdrant://db.example:6333?truth=kb.db&api_key=hunter2",
+        "https://u:hunt/er2@kb.example",
+    ],
+)
+def test_a_secret_stands_in_no_file_of_a_pipeline(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for store in (
+        TriptychDocumentStore(url),
+        TriptychDocumentStore(embedder=url.replace("https", "tei:https")),
+        TriptychDocumentStore(Secret.from_token(url)),
+    ):
+        for made in (store, TriptychRetriever(store)):
+            with pytest.raises(ValueError, match=r"Secret|token") as raised:
+                made.to_dict()
+            assert "hunt" not in f"{raised.value}{made!r}"
+    monkeypatch.setenv("KB_URL", "memory://")
+    store = TriptychDocumentStore(Secret.from_env_var("KB_URL"), embedder="hash")
+    again = TriptychRetriever.from_dict(TriptychRetriever(store).to_dict()).document_store
+    assert again.count_documents() == 0
+    assert again.to_dict() == store.to_dict()
+    again.close()
+
+
+def test_an_address_without_a_secret_is_written(tmp_path: Path) -> None:
+    for url in (
+        "postgresql://reader@db.example/kb",
+        "qdrant://db.example:6333?truth=kb.db",
+        "https://kb.example:8000",
+        str(tmp_path / "a@b.db"),
+    ):
+        written = TriptychDocumentStore(url).to_dict()
+        assert TriptychDocumentStore.from_dict(written).url == url

@@ -6,6 +6,7 @@ They run in an environment of their own (``.venv/frameworks``).
 from __future__ import annotations
 
 import asyncio
+import pickle
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
@@ -25,6 +26,7 @@ pytest.importorskip("langchain_tests", reason="langchain-tests is not installed:
 
 from langchain_core.documents import Document
 from langchain_core.indexing import index
+from langchain_core.load import dumpd, dumps
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, Generation
 from langchain_tests.integration_tests import (
@@ -48,6 +50,7 @@ from triptych_adapters.langchain import (
     TriptychRetriever,
     TriptychVectorStore,
 )
+from triptych_backends.providers import OpenAIEmbedder
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -121,6 +124,61 @@ def test_a_passage_says_where_it_is_from(kb: Service) -> None:
     text = kb.get_document("docs", "tea.md").content
     assert text[where["start"] : where["end"]] == found.page_content
     assert (where["dataset_id"], where["version"], where["stale"]) == ("docs", 1, None)
+
+
+def texts_of(documents: list[Document]) -> list[str]:
+    return [each.page_content for each in documents]
+
+
+async def test_each_search_type_works(kb: Service) -> None:
+    store = TriptychVectorStore(kb)
+    store.add_texts(["red fish", "red fish again", "a blue bird"])
+
+    async def found(kind: str, **options: Any) -> list[str]:
+        retriever = store.as_retriever(search_type=kind, search_kwargs=options)
+        texts = texts_of(retriever.invoke("red fish"))
+        assert texts_of(await retriever.ainvoke("red fish")) == texts
+        return texts
+
+    assert await found("similarity", k=2) == ["red fish", "red fish again"]
+    assert await found("mmr", k=2, lambda_mult=1.0) == ["red fish", "red fish again"]
+    assert await found("mmr", k=2, lambda_mult=0.1) == ["red fish", "a blue bird"]
+    assert await found("mmr", k=2, filter={"$name": "none"}) == []
+    kind = "similarity_score_threshold"
+    assert await found(kind, score_threshold=0.99) == ["red fish"]
+    assert await found(kind, score_threshold=0.5) == ["red fish", "red fish again"]
+    scored = store.similarity_search_with_relevance_scores("red fish", k=3)
+    assert [0 <= score <= 1 for _, score in scored] == [True] * 3
+    with pytest.raises(ValueError, match="compares cosines"):
+        await found(kind, score_threshold=0.5, mode="hybrid")
+
+
+def test_search_types_that_need_vectors_say_so() -> None:
+    with triptych.open("memory://", embedder=None) as kb:
+        store = TriptychVectorStore(kb)
+        store.add_texts(["red fish", "red fish again"])
+        for kind in ("mmr", "similarity_score_threshold"):
+            options = {"score_threshold": 0.1} if kind != "mmr" else {}
+            with pytest.raises(triptych.NotAvailableError, match=r"vector|embed"):
+                store.as_retriever(search_type=kind, search_kwargs=options).invoke("red fish")
+
+
+def test_no_written_form_holds_a_secret() -> None:
+    embedder = OpenAIEmbedder("m", api_key="hunter2", dimension=8)
+    remote = triptych.open("http://127.0.0.1:9", api_key="hunter2")
+    for kb in (triptych.open("memory://", embedder=embedder), remote):
+        with kb:
+            for made in (
+                TriptychRetriever(kb=kb),
+                TriptychDocumentIndex(kb=kb),
+                TriptychVectorStore(kb),
+                TriptychCache(kb),
+                TriptychRecordManager(kb),
+            ):
+                written = [dumps(made), str(dumpd(made)), repr(made), str(made), str(vars(made))]
+                assert "hunter2" not in "".join(written), type(made)
+                with pytest.raises(TypeError, match="pickle"):
+                    pickle.dumps(made)
 
 
 def test_what_is_put_comes_back_whole(kb: Service) -> None:

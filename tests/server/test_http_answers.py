@@ -16,7 +16,7 @@ import triptych
 from support.asgi import Client
 from triptych import ProviderError, Service
 from triptych.answers import Answer, ContextPack
-from triptych.records import Generation, Message
+from triptych.records import Generation, Message, NewDocument
 from triptych.records.serialization import from_dict
 from triptych.search import Pipeline
 from triptych.testing.fakes import ScriptedLLM
@@ -89,6 +89,96 @@ def test_a_pipeline_answers_in_pieces() -> None:
     assert kinds[-2:] == ["sources", "done"]
     assert set(kinds[:-2]) == {"chunk"}
     assert "".join(each["content"] for _, each in found[:-2]) == ANSWER
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_sources_have_their_score_and_are_left_out_on_request(stream: bool) -> None:
+    client = client_of(ScriptedLLM(ANSWER, ANSWER, ANSWER))
+    for given, shown in (
+        ({}, True),
+        ({"include_sources": True}, True),
+        ({"include_sources": False}, False),
+    ):
+        asked = {"query": "lid?", "top_n": 0, "stream": stream, **given}
+        answer = client("POST", "/v1/pipelines/support", json=asked)
+        if stream:
+            found = [each["sources"] for _, each in events(answer) if each["type"] == "sources"]
+        else:
+            found = [answer.json()["sources"]] if "sources" in answer.json() else []
+        assert [[each["score"] > 0 for each in sources] for sources in found] == [[True]] * shown
+
+
+def test_health_is_said_in_pgedges_word_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    service = opened(None)
+    client = Client(create_app(service))
+    assert client("GET", "/v1/health").json()["status"] == "healthy"
+    monkeypatch.setattr(service.documents, "list_datasets", lambda: 1 / 0)
+    assert client("GET", "/v1/health").json()["status"] == "failed"
+
+
+ROWS: dict[str, dict[str, Any]] = {
+    "one": {"product": "pgAdmin", "version": 8},
+    "two": {"product": "pgEdge", "version": 9.5},
+    "three": {"product": "pgEdge", "beta": True},
+}
+
+
+@pytest.mark.parametrize(
+    ("conditions", "logic", "names"),
+    [
+        ([("product", "=", "pgEdge")], None, {"two", "three"}),
+        ([("product", "=", "pgEdge"), ("version", ">=", 9)], None, {"two"}),
+        ([("product", "=", "pgAdmin"), ("beta", "=", True)], "or", {"one", "three"}),
+        ([("product", "=", "pgEdge"), ("version", "<", 9)], "AND", set()),
+        ([("version", "!=", 8)], None, {"two"}),  # as in SQL, not where it is NULL
+        ([("version", "not in", [8])], None, {"two"}),
+        ([("version", "IN", [8, 9.5])], None, {"one", "two"}),
+        ([("version", "IS NULL", None)], None, {"three"}),
+        ([("version", "is not null", None)], None, {"one", "two"}),
+        ([("product", "LIKE", "%Adm%")], None, {"one"}),
+        ([], None, {"one", "two", "three"}),
+    ],
+)
+@pytest.mark.parametrize("own", [None, {"product": {"$ne": "pgAdmin"}}])
+def test_a_filter_of_pgedge_selects_what_its_sql_would(
+    conditions: Any, logic: Any, names: set[str], own: Any
+) -> None:
+    search = {"where": own} if own else {}
+    pipelines = [Pipeline(name="docs", search=search)]
+    with triptych.open("memory://", llm=ScriptedLLM(ANSWER), pipelines=pipelines) as service:
+        service.put_documents(
+            "d", [NewDocument(name=n, content=f"Turn {n}.", metadata=m) for n, m in ROWS.items()]
+        )
+        given = [
+            {"column": column, "operator": operator, **({} if value is None else {"value": value})}
+            for column, operator, value in conditions
+        ]
+        filter_ = {"conditions": given, **({"logic": logic} if logic else {})}
+        asked = {"query": "turn", "filter": filter_}
+        answer = Client(create_app(service))("POST", "/v1/pipelines/docs", json=asked)
+    assert answer.status_code == 200, answer.text
+    found = {each["id"].removeprefix("d/") for each in answer.json()["sources"]}
+    assert found == names - ({"one"} if own else set())
+
+
+@pytest.mark.parametrize(
+    ("filter_", "said"),
+    [
+        ({"conditions": [{"column": "a", "operator": "~", "value": "x"}]}, "one of"),
+        ({"conditions": [{"column": "a", "operator": "ILIKE", "value": "%x%"}]}, "one of"),
+        ({"conditions": [{"column": "a", "operator": "LIKE", "value": "x%"}]}, "'%text%'"),
+        ({"conditions": [{"column": "a", "operator": "="}]}, "None"),
+        ({"conditions": [{"operator": "=", "value": 1}]}, "column"),
+        ({"conditions": [{"column": "$and", "operator": "=", "value": 1}]}, "$and"),
+        ({"conditions": [{"column": "a", "operator": "=", "value": 1}], "logic": "XOR"}, "XOR"),
+        ("product = 'x'", "filter"),
+    ],
+)
+def test_a_filter_that_cannot_be_meant_is_refused(filter_: Any, said: str) -> None:
+    asked = {"query": "lid?", "filter": filter_}
+    answer = client_of()("POST", "/v1/pipelines/support", json=asked)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "INVALID_REQUEST")
+    assert said in answer.json()["error"]["message"]
 
 
 def test_a_pipeline_may_be_asked_in_a_conversation_and_for_fewer_sources() -> None:
@@ -310,6 +400,52 @@ def test_search_results_are_those_of_nadir() -> None:
     ):
         asked = {"query": "lid", "filter": filter_}
         assert len(client("POST", "/search", json=asked).json()["results"]) == count
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"keyword": "lid"},
+        {"keyword": "lid", "top_k": 0},
+        {"query": "", "keyword": "lid", "generate": True},
+        {"query": "stove", "keyword": "lid"},
+    ],
+)
+def test_a_keyword_of_nadir_is_searched_by_keyword(asked: Any) -> None:
+    service = opened(None)
+    service.put_document("default", "stove.md", "A stove is hot.\n")
+    (found,) = Client(create_app(service))("POST", "/search", json=asked).json()["results"]
+    assert found["file_path"] == "kettle.md"
+
+
+def test_zero_is_nadirs_default_of_top_k() -> None:
+    service = opened(None)
+    service.put_documents("default", {f"{n}.md": f"Lid {n}." for n in range(9)})
+    client = Client(create_app(service))
+    for top_k, count in ((0, 5), (7, 7)):
+        asked = {"query": "lid", "top_k": top_k}
+        assert len(client("POST", "/search", json=asked).json()["results"]) == count
+
+
+@pytest.mark.parametrize(
+    "asked", [{}, {"query": "", "keyword": ""}, {"query": "a", "keyword": "b", "generate": True}]
+)
+def test_a_search_of_nadir_needs_one_question(asked: Any) -> None:
+    answer = client_of()("POST", "/search", json=asked)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "INVALID_REQUEST")
+
+
+def test_an_ingest_refuses_files_and_arguments_by_name() -> None:
+    client = Client(create_app(opened(None), write=True))
+    for options in (
+        {"files": {"files": ("a.md", b"# A")}},
+        {"json": {"path": "a.md"}},
+        {"content": b"# A", "headers": {"Content-Type": "text/markdown"}},
+    ):
+        answer = client("POST", "/ingest", **options)
+        assert answer.status_code == 415
+        assert "takes no files" in answer.json()["error"]["message"]
+    assert client("POST", "/ingest", json={}).status_code == 501  # as without a body
 
 
 def test_healthz_looks_once_for_many_that_ask(monkeypatch: pytest.MonkeyPatch) -> None:

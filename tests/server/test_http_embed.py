@@ -37,7 +37,7 @@ DOCUMENTS = [
     },
 ]
 ROUTES = [
-    ("POST", "/v1/index", {"documents": []}),
+    ("POST", "/v1/index", {"documents": [{"id": "x", "text": "x"}]}),
     ("POST", "/v1/query", {"text": "x"}),
     ("GET", "/v1/stats", None),
     ("DELETE", "/v1/doc/x", None),
@@ -178,7 +178,8 @@ def test_ten_hits_are_the_default_of_k(client: Client) -> None:
 )
 def test_filters_act_before_the_scores(client: Client, filter_: Any, names: list[str]) -> None:
     tagged = {"id": "tagged", "text": "sessions", "metadata": {"tags": ["a", "b"]}}
-    client("POST", "/v1/index", json={"documents": [tagged] if "tags" in str(filter_) else []})
+    if "tags" in str(filter_):
+        client("POST", "/v1/index", json={"documents": [tagged]})
     found = hits(client, text="sessions", filter=filter_)
     assert sorted(each["chunk"]["doc_id"] for each in found) == names
 
@@ -187,6 +188,58 @@ def test_filters_act_before_the_scores(client: Client, filter_: Any, names: list
 def test_a_value_that_metadata_cannot_have_is_refused(client: Client, value: Any) -> None:
     body = {"text": "sessions", "filter": {"meta_match": {"year": value}}}
     assert client("POST", "/v1/query", json=body).status_code == 400
+
+
+GO = "package a\n\n" + "\n\n".join(f"func F{n}() {{\n" + "\tx := 1\n" * 40 + "}" for n in range(3))
+MARKDOWN = "# A\n\n" + "x " * 300 + "\n\n# B\n\n" + "y " * 300
+
+
+@pytest.mark.parametrize(
+    ("given", "text", "headings"),
+    [
+        ({"source": "auth.go"}, GO, ["F0", "F1", "F2"]),
+        ({"metadata": {"kind": "go"}}, GO, ["F0", "F1", "F2"]),
+        ({"source": "auth.md", "metadata": {"kind": "go"}}, GO, ["F0", "F1", "F2"]),
+        ({"source": "auth.go", "metadata": {"kind": "code"}}, GO, ["F0", "F1", "F2"]),
+        ({"metadata": {"kind": "py"}}, "def f():\n    pass\n", ["f"]),
+        ({"source": "n.md"}, MARKDOWN, ["A", "B"]),
+        ({"source": "docs/N.MARKDOWN"}, MARKDOWN, ["A", "B"]),
+        ({"metadata": {"kind": "md"}}, MARKDOWN, ["A", "B"]),
+        ({"metadata": {"kind": "md"}, "source": "a.go"}, MARKDOWN, ["A", "B"]),
+        ({"metadata": {"kind": "text"}, "source": "n.md"}, MARKDOWN, []),
+        ({"source": "n.txt"}, MARKDOWN, []),
+    ],
+)
+def test_kind_and_source_choose_the_chunker(
+    service: Service, client: Client, given: Any, text: str, headings: list[str]
+) -> None:
+    document = {"id": "one", "text": text, **given}
+    assert client("POST", "/v1/index", json={"documents": [document]}).status_code == 202
+    paths = [each.heading_path for each in service.chunks.iter_chunks("default", "one")]
+    assert list(dict.fromkeys(path[-1] for path in paths if path)) == headings
+    if kind := given.get("metadata", {}).get("kind"):
+        assert hits(client, text="x", filter={"kind": kind})[0]["chunk"]["doc_id"] == "one"
+
+
+def test_no_documents_are_refused(client: Client) -> None:
+    answer = client("POST", "/v1/index", json={"documents": []})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "INVALID_REQUEST")
+
+
+@pytest.mark.parametrize("path", ["/v1/doc", "/v1/doc?id=", "/v1/doc/"])
+def test_a_delete_without_an_id_is_refused(client: Client, path: str) -> None:
+    answer = client("DELETE", path)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "INVALID_REQUEST")
+    assert client("GET", "/v1/stats").json()["docs"] == 3
+
+
+def test_a_value_of_metadata_that_is_a_map_is_refused_by_what_may_stand_there(
+    client: Client,
+) -> None:
+    documents = [{"id": "m", "text": "x", "metadata": {"deep": {"x": 1}}}]
+    answer = client("POST", "/v1/index", json={"documents": documents})
+    assert answer.status_code == 400
+    assert "an object with $date or a list, not" in answer.json()["error"]["message"]
 
 
 def test_a_hit_has_its_chunk(client: Client) -> None:

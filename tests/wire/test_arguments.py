@@ -221,8 +221,8 @@ def test_lists_and_objects_are_read_in_depth() -> None:
         ({"item": {"name": "a", "content": "b", "x": 1}}, "'item' has no \"x\", its fields are"),
         (
             {"item": {"name": "a", "content": "b", "metadata": {"k": None}}},
-            "'item'['metadata']['k'] must be a string or true or false or a number or an object or "
-            "a list, or be left out, not null",
+            "'item'['metadata']['k'] must be a string or true or false or a number or an object "
+            "with $date or a list, or be left out, not null",
         ),
     ],
 )

@@ -68,7 +68,7 @@ _SPELLINGS: Final = (
     (r"\boverwrite=True", "--overwrite"),
     (r"allow more \(Timeouts\.\w+\), or ", ""),
     (r", or (?:give )?api_key\b", ", or TRIPTYCH_LLM_API_KEY"),
-    (r"\bset base_url \(OLLAMA_HOST\)", "set OLLAMA_HOST"),
+    (r"\bgive base_url; by name, set\b", "set"),
 )
 """The library's advice as it is written in Python, and in a shell."""
 

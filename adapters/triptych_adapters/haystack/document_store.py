@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -12,8 +13,10 @@ from haystack.dataclasses import Document
 from haystack.document_stores.errors import DuplicateDocumentError
 from haystack.document_stores.types import DuplicatePolicy
 from haystack.errors import FilterError
+from haystack.utils import Secret, deserialize_secrets_inplace
 from haystack.utils.filters import document_matches_filter
 
+from triptych._internal.urls import shown_url
 from triptych._open import open as open_service
 from triptych.errors import ConflictError, NotFoundError, ValidationError
 from triptych.records import Hit, NewDocument, SourceDocument, check_metadata
@@ -23,6 +26,7 @@ from triptych_adapters.in_threads import in_thread
 _REST = "haystack.document"
 """The metadata key for values that Triptych cannot hold, as JSON: embeddings, blobs, nested
 meta."""
+_SECRET = re.compile(r"://[^/@]*:[^@]*@|[?&][^=&]*(?:key|pass|token|secret)[^=&]*=", re.I)
 
 
 def new_document(document: Document, *, if_version: int | None = None) -> NewDocument:
@@ -104,7 +108,8 @@ class TriptychDocumentStore:
     document, which takes time proportional to the size of the dataset.
 
     Args:
-        url: the store, as in `triptych.open`; opened at first use.
+        url: the store, as in `triptych.open`; opened at first use. A URL with a password or a key
+            is a `Secret`: `Secret.from_env_var("NAME")`.
         dataset_id: the dataset.
         embedder: as in `triptych.open`.
         kb: an open knowledge base, instead of ``url`` and ``embedder``. It is not closed, and not
@@ -113,7 +118,7 @@ class TriptychDocumentStore:
 
     def __init__(
         self,
-        url: str = "memory://",
+        url: str | Secret = "memory://",
         dataset_id: str = "haystack",
         *,
         embedder: str | None = "auto",
@@ -131,7 +136,8 @@ class TriptychDocumentStore:
         """The knowledge base, opened at first use."""
         with self._lock:
             if self._kb is None:
-                self._kb = open_service(self.url, embedder=self.embedder)
+                url = self.url.resolve_value() if isinstance(self.url, Secret) else self.url
+                self._kb = open_service(url, embedder=self.embedder)
             return self._kb
 
     def close(self) -> None:
@@ -142,15 +148,28 @@ class TriptychDocumentStore:
                 self._kb = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the arguments, for a pipeline's file."""
+        """Return the arguments, for a pipeline's file.
+
+        Raises:
+            ValueError: a password or a key would be written, or the `Secret` is a token.
+        """
+        for given in (self.url, self.embedder):
+            if isinstance(given, str) and _SECRET.search(given):
+                raise ValueError(
+                    f"{shown_url(given)} holds a secret, which must not be written: give url as "
+                    'Secret.from_env_var("NAME"), and the key of an embedder by its variable'
+                )
+        url = self.url.to_dict() if isinstance(self.url, Secret) else self.url
         made: dict[str, Any] = default_to_dict(
-            self, url=self.url, dataset_id=self.dataset_id, embedder=self.embedder
+            self, url=url, dataset_id=self.dataset_id, embedder=self.embedder
         )
         return made
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> TriptychDocumentStore:
         """Create the store from `to_dict`."""
+        if isinstance(data["init_parameters"].get("url"), dict):
+            deserialize_secrets_inplace(data["init_parameters"], keys=["url"])
         store: TriptychDocumentStore = default_from_dict(cls, data)
         return store
 

@@ -20,8 +20,11 @@ from pydantic import ConfigDict, Field
 
 from triptych._open import open as open_service
 from triptych.errors import NotFoundError, ValidationError
-from triptych.records import EmbedKind, Hit, NewDocument, SourceDocument, check_metadata
+from triptych.records import EmbedKind, Hit, NewDocument, Query, SourceDocument, check_metadata
+from triptych.search import MMR
+from triptych.search.pipeline_record import one_rewriter
 from triptych.service import Service
+from triptych_adapters.in_threads import in_thread
 
 
 class LangChainEmbedder:
@@ -113,12 +116,13 @@ def delete_documents(kb: Service, dataset_id: str, ids: Iterable[str] | None) ->
 
 
 def search_documents(
-    kb: Service, dataset_id: str, query: Any, limit: int, options: Mapping[str, Any]
+    kb: Service, dataset_id: str, query: str, limit: int, options: Mapping[str, Any], by: Any = None
 ) -> list[tuple[Document, float]]:
-    """Return the best distinct documents, complete, with their scores."""
+    """Return the best distinct documents, complete, with their scores; ``by`` searches."""
     if dataset_id not in kb.list_datasets():
         return []
-    hits = kb.search(query, dataset_id=dataset_id, top_k=limit, per_document=1, **options).hits
+    asked = Query(text=query, dataset_id=dataset_id, top_k=limit, per_document=1, **options)
+    hits = (by or kb).search(asked).hits
     return [
         (document, hit.score)
         for hit in hits
@@ -329,6 +333,31 @@ class TriptychVectorStore(VectorStore):
     ) -> list[tuple[Document, float]]:
         """Return the best documents with their scores; higher is better."""
         return search_documents(self.kb, self.dataset_id, query, k, _options(kwargs))
+
+    def max_marginal_relevance_search(
+        self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
+    ) -> list[Document]:
+        """Return the best documents by `MMR`, which sets the candidates: not ``fetch_k``.
+
+        Raises:
+            NotAvailableError: the dataset has no vectors, or the knowledge base is on a server.
+        """
+        kb, rewriter = self.kb, one_rewriter(self.kb.options.rewriter)
+        steps = [MMR(lambda_mult), *kb.options.postprocessors]
+        with kb.searches.derived(rewriter=rewriter, postprocessors=steps) as by:
+            found = search_documents(kb, self.dataset_id, query, k, _options(kwargs), by)
+        return [document for document, _ in found]
+
+    def _similarity_search_with_relevance_scores(
+        self, query: str, /, k: int = 4, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        """Return cosines: a fused score has no fixed scale that a threshold could name."""
+        if kwargs.setdefault("mode", "vector") != "vector":
+            raise ValueError('score_threshold compares cosines: leave mode out, or give "vector"')
+        found = self.similarity_search_with_score(query, k, **kwargs)
+        return [(document, min(max(score, 0.0), 1.0)) for document, score in found]
+
+    _asimilarity_search_with_relevance_scores = in_thread(_similarity_search_with_relevance_scores)
 
     def similarity_search_by_vector(
         self, embedding: list[float], k: int = 4, **kwargs: Any

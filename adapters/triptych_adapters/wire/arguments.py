@@ -321,6 +321,8 @@ def _expected(schema: Mapping[str, Any]) -> str:
     if "enum" in schema:
         return f"one of {', '.join(json.dumps(choice) for choice in schema['enum'])}"
     words = _TYPES[schema["type"]]
+    if keys := schema.get("properties"):
+        words += f" with {', '.join(keys)}"
     if "minimum" in schema:
         words += f" from {schema['minimum']}"
     if "maximum" in schema:

@@ -46,7 +46,7 @@ def _client(
             model=model,
             key_advice="give api_key as the server in front of Ollama wants it",
             model_advice=f"pull it first, with `ollama pull {model}`",
-            start_advice="start it with `ollama serve`, or set base_url (OLLAMA_HOST)",
+            start_advice="start it with `ollama serve`, or give base_url; by name, set OLLAMA_HOST",
         ),
         connection=connection,
     )

@@ -47,7 +47,7 @@ def _client(
         model=model,
         key_advice="set its key beside its address: OPENAI_API_KEY and OPENAI_BASE_URL, or api_key",
         model_advice="load it there first, or use a name that its /models lists",
-        start_advice="start the server, or set base_url (OPENAI_BASE_URL), with /v1 at its end",
+        start_advice="start the server, or give base_url; by name, set OPENAI_BASE_URL (with /v1)",
     )
     return HttpClient(
         base_url=base_url,

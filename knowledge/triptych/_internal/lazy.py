@@ -5,12 +5,40 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 _IMPORT = re.compile(r"^from (\S+) import (?:\(([^)]*)\)|(.*))$", re.MULTILINE)
 _NAME = re.compile(r"\bas (\w+)")
+_LISTED = re.compile(r"^__all__ = \[[^\]]*\]|\b(\w+) as \1\b", re.MULTILINE)
+_DEFINED = re.compile(r"^(?:class|def) \w+", re.MULTILINE)
+_PACKAGES = ("triptych", "triptych_factory", "triptych_backends", "triptych_adapters")
+_PRIVATE = re.compile(r"\._|__pycache__|_backends\.(index|sql)\b|_adapters\.cli\b")
+
+
+def _home_of(package: str, name: str) -> str:
+    """The module of a public ``name``; "" for none, and for a module of ``package``."""
+    from importlib.util import find_spec
+
+    return "" if find_spec(f"{package}.{name}") else _homes().get(name, "")
+
+
+@cache
+def _homes() -> dict[str, str]:
+    """The module of each public name: the first that lists it, else that defines it."""
+    homes: dict[str, str] = {}
+    roots = [Path(path) for each in _PACKAGES for path in import_module(each).__path__]
+    files = [(each, root) for root in roots for each in sorted(root.rglob("*.py*"))]
+    for pattern, (file, root) in product((_LISTED, _DEFINED), files):
+        parts = file.relative_to(root.parent).with_suffix("").parts
+        module = ".".join(parts).removesuffix(".__init__")
+        if not _PRIVATE.search(module):
+            found = " ".join(m[0] for m in pattern.finditer(file.read_text(encoding="utf-8")))
+            homes |= {name: module for name in re.findall(r"\w+", found) if name not in homes}
+    return homes
 
 
 def lazy_exports(
@@ -32,7 +60,14 @@ def lazy_exports(
 
     def get(name: str) -> Any:
         if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            said = f"module {package!r} has no attribute {name!r}"
+            home = "" if name.startswith("_") else _home_of(package, name)
+            if not home:
+                raise AttributeError(said)
+            # `from … import` asks by hasattr, and would drop the words of an AttributeError.
+            asks = sys._getframe(1).f_globals.get("__name__")
+            error = ImportError if asks == "importlib._bootstrap" else AttributeError
+            raise error(f"{said}: use `from {home} import {name}`")
         value = getattr(import_module(homes[name]), name)
         setattr(sys.modules[package], name, value)
         return value

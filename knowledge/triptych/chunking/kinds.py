@@ -120,15 +120,21 @@ _MARKDOWN_ENDINGS = (".md", ".markdown", ".mdx")
 def kind_of(name: str, metadata: Metadata) -> str:
     """Return a document's kind: `metadata["kind"]` if it is text, else by the name's extension.
 
-    "markdown" for .md, .markdown and .mdx in upper or lower case, else "text".
+    "markdown" for .md, .markdown and .mdx in upper or lower case, else "text". The kinds "md" and
+    "mdx" are "markdown", too.
     """
     if metadata and (declared := text_of(metadata, "kind")):
-        return declared
+        return _canonical(declared)
     return MARKDOWN if name.lower().endswith(_MARKDOWN_ENDINGS) else TEXT
 
 
+def _canonical(kind: str) -> str:
+    return MARKDOWN if f".{kind.lower()}" in _MARKDOWN_ENDINGS else kind
+
+
 def _read_only(chunkers: Mapping[str, Chunker]) -> Mapping[str, Chunker]:
-    return MappingProxyType(dict(sorted(chunkers.items())))
+    kinds = sorted((_canonical(kind), chunker) for kind, chunker in chunkers.items())
+    return MappingProxyType(dict(kinds))
 
 
 @attrs.frozen(kw_only=True)

@@ -372,7 +372,8 @@ class Writer:
         filler.touched.update(behind, (derivation.document.name for derivation in made))
         filler.lacking([document.name for document in documents])
         error = ConflictError(
-            f"the dataset {dataset_id!r} was deleted repeatedly while its chunks were being stored"
+            f"the dataset {dataset_id!r} was deleted repeatedly while its chunks were stored, or "
+            "documents and chunks are in two stores: they must share one and its transactions"
         )
         return RefreshResult(
             names=(*behind, *(derivation.document.name for derivation in made)),

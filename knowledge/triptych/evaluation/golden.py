@@ -19,6 +19,9 @@ win over it) and ``passages`` (their files have their grade, unless one is given
 false``: no document answers it. A file is named by the end of its path. ``expected_keywords`` are
 words and phrases that the text which answers holds. ``reviewed: false``, of a query or of the whole
 set, says that no person has looked at it yet: `golden_yaml` writes such sets to be completed.
+
+nadir's files are golden sets: ``query`` may stand for ``question``; ``notes`` and
+``expected_headers`` are not scored.
 """
 
 from __future__ import annotations
@@ -48,7 +51,7 @@ _T = TypeVar("_T")
 _TOP = ("name", "reviewed", "queries")
 _QUERY = (
     *("id", "question", "expected_files", "relevance", "passages", "expected_answer"),
-    *("expected_keywords", "answerable", "reviewed"),
+    *("expected_keywords", "answerable", "reviewed", "query", "notes", "expected_headers"),
 )
 _PASSAGE = ("file", "text", "grade")
 _ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
@@ -94,8 +97,9 @@ def read_golden(path: str | os.PathLike[str]) -> Collection:
 
 def _query(reader: NodeReader, node: Node, number: int, reviewed: bool) -> JudgedQuery:
     fields = reader.mapping(node, _QUERY, "a query")
-    if "question" not in fields:
-        raise reader.wrong("a query needs the field 'question'", node)
+    asked = [fields[name] for name in ("question", "query") if name in fields]
+    if len(asked) != 1:
+        raise reader.wrong("a query needs the field 'question' or 'query', and one only", node)
 
     def given(field: str, read: Callable[[Node, str], _T], default: _T) -> _T:
         return read(fields[field], field) if field in fields else default
@@ -126,7 +130,7 @@ def _query(reader: NodeReader, node: Node, number: int, reviewed: bool) -> Judge
         )
     return JudgedQuery(
         query_id=given("id", reader.text, str(number)),
-        text=reader.text(fields["question"], "question"),
+        text=reader.text(asked[0], "question"),
         grades=grades,
         passages=passages,
         answer=given("expected_answer", reader.text, ""),

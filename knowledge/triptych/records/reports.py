@@ -228,7 +228,7 @@ class HealthCheck:
 class Health:
     """The results of health checks, in the order in which they ran."""
 
-    __plain_properties__: ClassVar[tuple[str, ...]] = ("ok",)
+    __plain_properties__: ClassVar[tuple[str, ...]] = ("ok", "status")
 
     checks: tuple[HealthCheck, ...]
 
@@ -236,6 +236,11 @@ class Health:
     def ok(self) -> bool:
         """Whether no check failed; there may be warnings."""
         return all(check.status != "failed" for check in self.checks)
+
+    @property
+    def status(self) -> Literal["healthy", "failed"]:
+        """`ok` as a word."""
+        return "healthy" if self.ok else "failed"
 
     @property
     def problems(self) -> tuple[HealthCheck, ...]:

@@ -13,10 +13,13 @@ import attrs
 from starlette.requests import Request
 from starlette.responses import Response
 
+from triptych.chunking import kind_of
+from triptych.chunking.kinds import MARKDOWN
+from triptych.chunking.outline import Outliner
 from triptych.contracts.models import how_to_set
 from triptych.errors import NotFoundError, ValidationError
 from triptych.records import Hit, NewDocument, Query
-from triptych.records.metadata import metadata_to_plain
+from triptych.records.metadata import metadata_to_plain, text_of
 from triptych.records.serialization import to_dict
 from triptych.search.diversity import MMR
 from triptych.search.pipeline_record import one_rewriter
@@ -153,9 +156,11 @@ def gofastr_routes(server: Server) -> Iterator[DocumentedRoute]:
         service, dataset = await opened(request, INDEX)
         server.check_effect(Effect.WRITES)
         body = await body_of(request, INDEX, server.limits)
-        documents = [_document(each) for each in body["documents"]]
+        if not body["documents"]:
+            raise ValidationError("embed_index: the argument 'documents' is empty")
 
         def call() -> dict[str, Any]:
+            documents = [_document(each, service.options.outliner) for each in body["documents"]]
             report = service.put_documents(dataset, documents)
             added = report.added + report.updated + report.unchanged
             failures = {"failures": to_dict(report.failed, public)} if report.failed else {}
@@ -178,6 +183,8 @@ def gofastr_routes(server: Server) -> Iterator[DocumentedRoute]:
         service, dataset = await opened(request, described)
         server.check_effect(Effect.DESTROYS)
         name = _queried(request, described).get("id", "") if in_path is None else in_path
+        if not name:
+            raise ValidationError(f"{described.name}: the id of a document is needed")
         async with server.calls.caller(request) as caller:
             await caller.run(lambda: service.delete_document(dataset, name))
         return Response(status_code=204)
@@ -197,11 +204,20 @@ def _queried(request: Request, described: RouteDescription) -> dict[str, Any]:
     )
 
 
-def _document(given: dict[str, Any]) -> NewDocument:
+def _document(given: dict[str, Any], outliner: Outliner | None) -> NewDocument:
+    """The document, to be cut by its kind, else by the ending of its source, else of its id."""
+    name, text, source = given["id"], given["text"], given.get("source", "")
     metadata = dict(given.get("metadata", {}))
-    if given.get("source"):
-        metadata["source"] = given["source"]
-    return NewDocument(name=given["id"], content=given["text"], metadata=metadata)
+    kind = text_of(metadata, "kind")
+    if source:
+        metadata["source"] = source
+        if not kind and kind_of(source, {}) == MARKDOWN != kind_of(name, {}):
+            metadata["kind"] = MARKDOWN
+    outline = "" if kind_of("", metadata) == MARKDOWN else None
+    if outline is None and outliner is not None:
+        outlines = (outliner(each, text) for each in (f"{name}.{kind}", source))
+        outline = next(filter(None, outlines), None)  # None: the Service goes by the id
+    return NewDocument(name=name, content=text, metadata=metadata, outline=outline)
 
 
 def _search(service: Service, dataset: str, body: dict[str, Any]) -> list[dict[str, Any]]:

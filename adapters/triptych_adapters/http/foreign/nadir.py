@@ -11,14 +11,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from triptych.access.service import RestrictedService
-from triptych.errors import NotAvailableError
-from triptych.records import Hit
+from triptych.errors import NotAvailableError, ValidationError
+from triptych.records import Hit, Mode
 from triptych.records.serialization import to_dict
 from triptych.service import Service
 from triptych.service.operations import Effect
 from triptych.sync import SyncReport
 from triptych.text import titles_of
-from triptych_adapters.http.responses import encoded, json_response, public
+from triptych_adapters.http.responses import ProblemError, encoded, json_response, public
 from triptych_adapters.http.routes import (
     DocumentedRoute,
     RouteDescription,
@@ -32,6 +32,8 @@ from triptych_adapters.wire.arguments import object_schema
 _TEXT: Final = {"type": "string"}
 _TOP_K: Final = 5
 _PLAIN: Final = "text/plain; charset=utf-8"
+_NO_FILES: Final = "/ingest takes no files: it syncs the folders that `triptych add` has named"
+_FILE_HINT: Final = "put a text with PUT /v1/datasets/{dataset_id}/documents/{name}"
 _FRESH: Final = 1.0
 """Seconds for which one look at the store's health serves everybody."""
 
@@ -41,9 +43,9 @@ SEARCH: Final = RouteDescription(
     path="/search",
     summary="Search, or with generate stream an answer as text.",
     body=object_schema(
-        "query",
-        query={**_TEXT, "description": "The search query."},
-        top_k={"type": "integer", "minimum": 1, "description": "Maximum number of results."},
+        query={**_TEXT, "description": "The search query; it or keyword is needed."},
+        keyword={**_TEXT, "description": "Words to search by keyword only, instead of query."},
+        top_k={"type": "integer", "minimum": 0, "description": "Maximum of results; 0 is 5."},
         generate={
             "type": "boolean",
             "description": "Whether a model writes an answer from the results.",
@@ -71,7 +73,7 @@ INGEST: Final = RouteDescription(
     path="/ingest",
     summary="Sync the folders that the store remembers.",
     answers={200: answer("What the sync did.")},
-    problems=(403, 409, 501),
+    problems=(403, 409, 415, 501),
 )
 HEALTHZ: Final = RouteDescription(
     name="healthz",
@@ -92,17 +94,25 @@ def nadir_routes(server: Server) -> Iterator[DocumentedRoute]:
         service = await server.service_of(request)
         body = await body_of(request, SEARCH, server.limits)
         options = _options(server.dataset, body)
-        if body.get("generate"):
-            return await _generated(server, request, service, body["query"], options)
+        query, keyword = body.get("query", ""), body.get("keyword", "")
+        if not (query or keyword) or (query and keyword and body.get("generate")):
+            raise ValidationError("nadir_search: give query or keyword; generate answers a query")
+        if query and body.get("generate"):
+            return await _generated(server, request, service, query, options)
+        if keyword:
+            options["mode"] = Mode.BM25
 
         def call() -> dict[str, Any]:
-            return {"results": list(map(_result, service.search(body["query"], **options).hits))}
+            return {"results": list(map(_result, service.search(keyword or query, **options).hits))}
 
         return await server.answer(request, call)
 
     async def ingest(request: Request) -> Response:
         service = await server.service_of(request)
         server.check_effect(Effect.WRITES)
+        kind = request.headers.get("content-type", "").lower()
+        if kind.startswith("multipart/") or (await request.body()).strip() not in (b"", b"{}"):
+            raise ProblemError(415, "UNSUPPORTED_MEDIA_TYPE", _NO_FILES, hint=_FILE_HINT)
         # The folders, and what is known of their files, are settings of the store itself.
         server.check_sees_all(service, "the remembered folders are")
         if isinstance(service, RestrictedService):
@@ -162,7 +172,7 @@ def _options(dataset: str, body: dict[str, Any]) -> dict[str, Any]:
     given = body.get("filter", {})
     names = {"file_path": "doc_name", "header": "heading"}
     where = {own: given[name] for name, own in names.items() if given.get(name)}
-    return {"dataset_id": dataset, "where": where, "top_k": body.get("top_k", _TOP_K)}
+    return {"dataset_id": dataset, "where": where, "top_k": body.get("top_k") or _TOP_K}
 
 
 def _result(hit: Hit) -> dict[str, Any]:

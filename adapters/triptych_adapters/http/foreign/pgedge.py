@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final
 
 import attrs
@@ -10,11 +12,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from triptych._internal.wording import public_warning
-from triptych.answers import Answer, AnswerStream, Citation
-from triptych.errors import NotFoundError, TriptychError
-from triptych.records import Message
+from triptych.answers import Answer, AnswerStream, Piece
+from triptych.errors import NotFoundError, TriptychError, ValidationError
+from triptych.records import Message, Metadata
 from triptych.records.serialization import from_dict
-from triptych.service.views import PipelineView
 from triptych_adapters.http.responses import (
     INTERNAL,
     Problem,
@@ -35,6 +36,18 @@ from triptych_adapters.http.streams import EVENTS_TYPE, event, streamed_answer
 from triptych_adapters.wire.arguments import json_schema, object_schema
 
 _TEXT: Final = {"type": "string"}
+_ORDERS: Final = {"=": "$eq", "!=": "$ne", "<": "$lt", ">": "$gt", "<=": "$lte", ">=": "$gte"}
+_OPERATORS: Final = {**_ORDERS, "LIKE": "$contains", "IN": "$in", "NOT IN": "$nin"}
+_NULLS: Final = {"IS NULL": False, "IS NOT NULL": True}
+_WORDS: Final = (*_OPERATORS, *_NULLS)
+_CONDITION: Final = object_schema(
+    *("column", "operator"),
+    column=_TEXT,
+    operator={**_TEXT, "enum": list(dict.fromkeys((*_WORDS, *map(str.lower, _WORDS))))},
+    value=json_schema(Metadata)["additionalProperties"],
+)
+_PART: Final = re.compile(r"%([^%_\\]+)%")
+"""The pattern of LIKE that a ``where`` can say."""
 
 LIST: Final = RouteDescription(
     name="list_pipelines",
@@ -65,10 +78,14 @@ RUN: Final = RouteDescription(
         "query",
         query={**_TEXT, "description": "The full question."},
         stream={"type": "boolean", "description": "Whether to answer as server-sent events."},
-        top_n={
-            "type": "integer",
-            "minimum": 1,
-            "description": "Maximum number of sources. Omit it for no limit.",
+        top_n={"type": "integer", "minimum": 0, "description": "Most sources; 0 is no limit."},
+        include_sources={"type": "boolean", "description": "Whether to answer with the sources."},
+        filter={
+            "description": "Conditions on metadata, beside those of the pipeline.",
+            **object_schema(
+                conditions={"type": "array", "items": _CONDITION},
+                logic={**_TEXT, "enum": ["AND", "OR", "and", "or"]},
+            ),
         },
         messages={
             "type": "array",
@@ -79,7 +96,7 @@ RUN: Final = RouteDescription(
     answers={
         200: answer(
             "The answer.",
-            *("answer", "sources", "tokens_used"),
+            *("answer", "tokens_used"),
             answer=_TEXT,
             abstained={"type": "boolean"},
             sources={"type": "array"},
@@ -111,11 +128,13 @@ def pgedge_routes(server: Server) -> Iterator[DocumentedRoute]:
             raise ProblemError(404, "PIPELINE_NOT_FOUND", str(error)) from None
         options = _options(body)
         streams = body.get("stream", EVENTS_TYPE in media_types(request))
+        sources = body.get("include_sources", True)
         try:
             if streams:
-                return await _streamed(server, request, view, body["query"], options)
+                begin = partial(view.ask_stream, body["query"], **options)
+                return await _streamed(server, request, begin, sources)
             return await server.answer(
-                request, lambda: _answer(view.ask(body["query"], **options)), long=True
+                request, lambda: _answer(view.ask(body["query"], **options), sources), long=True
             )
         except TriptychError as error:
             raise PipelineError(_executed(error)) from error
@@ -134,11 +153,27 @@ class PipelineError(ProblemError):
 
 def _options(body: dict[str, Any]) -> dict[str, Any]:
     options: dict[str, Any] = {}
-    if "top_n" in body:
+    if body.get("top_n"):
         options["max_pieces"] = body["top_n"]
+    given = body.get("filter", {})
+    if conditions := list(map(_condition, given.get("conditions", ()))):
+        options["where"] = {f"${given.get('logic', 'and').lower()}": conditions}
     if "messages" in body:
         options["conversation"] = from_dict(tuple[Message, ...], body["messages"])
     return options
+
+
+def _condition(given: dict[str, Any]) -> dict[str, Any]:
+    """One condition of SQL as a ``where``: comparisons do not hold for NULL."""
+    column, operator, value = given["column"], given["operator"].upper(), given.get("value")
+    if operator in _NULLS:
+        return {column: {"$exists": _NULLS[operator]}}
+    if operator == "LIKE":
+        part = _PART.fullmatch(str(value))
+        if part is None:
+            raise ValidationError("run_pipeline: LIKE takes '%text%', without other wildcards")
+        value = part[1]
+    return {column: {_OPERATORS[operator]: value, "$exists": True}}
 
 
 def _executed(error: TriptychError) -> Problem:
@@ -150,32 +185,35 @@ def _executed(error: TriptychError) -> Problem:
     return attrs.evolve(problem, code=code)
 
 
-def _answer(answer: Answer) -> dict[str, Any]:
+def _answer(answer: Answer, sources: bool) -> dict[str, Any]:
     usage = [answer.usage, *answer.search_usage]
     return {
         "answer": answer.text,
         "abstained": answer.abstained,
-        "sources": [_source(piece.number, piece.citation) for piece in answer.pack.pieces],
+        **({"sources": list(map(_source, answer.pack.pieces))} if sources else {}),
         "tokens_used": sum(each.input_tokens + each.output_tokens for each in usage),
         "warnings": list(map(public_warning, answer.warnings)),
     }
 
 
-def _source(number: int, citation: Citation) -> dict[str, Any]:
+def _source(piece: Piece) -> dict[str, Any]:
+    citation = piece.citation
     return {
-        "number": number,
+        "number": piece.number,
         "id": f"{citation.dataset_id}/{citation.doc_name}",
         "content": citation.text,
+        "score": piece.score,
         "lines": None if citation.lines is None else list(citation.lines),
     }
 
 
 async def _streamed(
-    server: Server, request: Request, view: PipelineView, query: str, options: dict[str, Any]
+    server: Server, request: Request, begin: Callable[[], AnswerStream], sources: bool
 ) -> Response:
     def last(stream: AnswerStream) -> Iterator[bytes]:
-        whole = _answer(stream.answer)
-        yield event("", {"type": "sources", "sources": whole.pop("sources")})
+        whole = _answer(stream.answer, sources)
+        if sources:
+            yield event("", {"type": "sources", "sources": whole.pop("sources")})
         yield event("", {"type": "done", **whole})
 
     def failed(error: BaseException) -> bytes:
@@ -185,7 +223,7 @@ async def _streamed(
     return await streamed_answer(
         server,
         request,
-        lambda: view.ask_stream(query, **options),
+        begin,
         lambda piece: event("", {"type": "chunk", "content": piece}),
         last=last,
         failed=failed,
