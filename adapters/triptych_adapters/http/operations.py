@@ -115,9 +115,9 @@ class _Handler:
                 raise ValidationError(f"{name}: arguments belong in the query, not in a body")
             others = query_arguments(name, schema, queried)
         for each in route.in_path:
-            if each in others:
+            if others.get(each) is not None:
                 raise ValidationError(f"{name}: the argument {each!r} belongs only in the path")
-        return {**request.path_params, **others}
+        return {**others, **request.path_params}
 
     def _once(self, request: Request, service: Service, arguments: dict[str, Any]) -> _Answered:
         """Run the operation; a request with an Idempotency-Key is run once."""
