@@ -10,6 +10,8 @@ from typing import Any
 import attrs
 import httpx
 import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
 import triptych
 from support.asgi import Client
@@ -235,6 +237,32 @@ def test_a_failure_says_what_is_wrong(
     assert set(error) <= {"code", "message", "hint", "details"}
     assert 'rel="service-desc"' in answer.headers["link"]
     assert ("allow" in answer.headers) == (status == 405)
+
+
+@pytest.mark.parametrize("root", ["", "/kb"])
+@pytest.mark.parametrize(
+    ("names", "meant"),
+    [
+        ("docs redoc swagger openapi.json Docs/ v1/docs", "/v1/openapi.json"),
+        ("health ready readyz v1/healthz v1/readyz", "/healthz"),
+        ("livez live", "/v1/live"),
+        ("metrics v1/metrics", "/metrics is there with `triptych serve --metrics`"),
+    ],
+)
+def test_a_usual_path_that_is_not_there_names_the_one_that_is(
+    service: Service, root: str, names: str, meant: str
+) -> None:
+    app: Any = create_app(service)
+    if root:
+        app = Starlette(routes=[Mount(root, app)])
+    for name in names.split():
+        answer = Client(app)("GET", f"{root}/{name}")
+        message = answer.json()["error"]["message"]
+        assert answer.status_code == 404
+        assert message.startswith(f"there is no such path: {root}{meant}"), message
+    if "metrics" not in names:
+        assert Client(app)("GET", root + meant).is_success
+    assert Client(app)("GET", f"{root}/x").json()["error"]["message"] == "there is no such path"
 
 
 def test_a_method_that_is_not_there_names_those_of_every_route_of_the_path(client: Client) -> None:
