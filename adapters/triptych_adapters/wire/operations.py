@@ -165,7 +165,8 @@ QUERY: Final[Mapping[str, _Schema]] = {
         "The search query: a full question, or words that the text is likely to contain."
     ),
     "dataset_id": _text(
-        "The exact id of the dataset to search; required without dataset_ids or scope.",
+        "The exact id of the dataset to search; needed only if there are several, and neither "
+        "dataset_ids nor scope is given.",
     ),
     "dataset_ids": _several(
         str,
