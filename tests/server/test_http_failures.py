@@ -25,6 +25,7 @@ from triptych_adapters.wire.routes import query_pairs
 REASON = "the reason that the log alone has"
 FOREIGN: dict[str, dict[str, Any]] = {
     "embed_index": {"documents": [{"id": "a", "text": "x"}]},
+    "embed_delete_by_query": {"id": "a"},
     "embed_query": {"text": "tea"},
     "run_pipeline": {"query": "tea"},
     "nadir_search": {"query": "tea"},
@@ -77,8 +78,10 @@ def requests(service: Service) -> Iterator[tuple[Any, str, str, dict[str, Any]]]
                 options["params"] = {"q": "tea", "dataset": "d"}
         elif method in ("POST", "PUT", "PATCH"):
             options["json"] = others
-        elif name in arguments:
+        elif name in OPERATIONS:
             options["params"] = query_pairs(OPERATIONS[name].parameters, others)
+        else:
+            options["params"] = others
         path = path.replace("/v1/pipelines/{name}", "/v1/pipelines/p").format(**PLACES)
         yield name, method, path, options
         if name in ("ask", "run_pipeline"):
