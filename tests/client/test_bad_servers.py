@@ -22,6 +22,7 @@ from triptych.errors import (
     AuthenticationError,
     CancelledError,
     RateLimitedError,
+    StoreAwayError,
     StoreError,
     TooManyRequestsError,
 )
@@ -172,6 +173,23 @@ def test_a_write_that_is_still_under_way_is_waited_for() -> None:
     assert len(asked) == 5
     keys = {line for each in asked for line in each.split(b"\r\n") if b"idempotency-key" in line}
     assert len(keys) == 1
+
+
+def test_a_store_that_is_away_is_waited_for_where_nothing_may_be_done_twice() -> None:
+    away = problem("STORE_AWAY_ERROR", "the store does not answer, and may have committed a write")
+    locked = problem("STORE_LOCKED_ERROR", "busy: try again later")
+    replies = [http("503 Service Unavailable", each, Retry_After="0") for each in (away, locked)]
+    with server(*replies, http("200 OK", b"[]")) as (url, asked), triptych.open(url) as kb:
+        assert kb.list_datasets() == []
+    assert len(asked) == 3
+    # Nothing was written where it is locked; where it is away, nobody knows.
+    with (
+        server(*reversed(replies), http("200 OK", b"true")) as (url, asked),
+        triptych.open(url) as kb,
+        pytest.raises(StoreAwayError, match="may have committed"),
+    ):
+        kb.delete_document("d", "tea.md")
+    assert len(asked) == 2
 
 
 def test_how_long_a_provider_asks_to_wait_is_kept() -> None:

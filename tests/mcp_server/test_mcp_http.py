@@ -24,6 +24,8 @@ from triptych.errors import (
     CancelledError,
     CorruptStoreError,
     ProviderError,
+    StoreAwayError,
+    StoreLockedError,
     TooManyRequestsError,
     ValidationError,
 )
@@ -50,6 +52,10 @@ class Odd(Service):
             raise RuntimeError("the secret of the house")
         if query.text == "damaged":
             raise CorruptStoreError("the secret of the house")
+        if query.text == "away":
+            raise StoreAwayError("the secret of the house")
+        if query.text == "locked":
+            raise StoreLockedError("the secret of the house")
         if query.text.startswith("wait"):
             self.started.set()
             until = time.monotonic() + float(query.text.split()[1])
@@ -67,6 +73,8 @@ def authenticate(authorization: str | None) -> Service:
     """Two keys, a dataset each; others ask too often, or when the store is damaged."""
     if authorization == "Bearer often":
         raise TooManyRequestsError("too many requests", retry_after=2.5)
+    if authorization == "Bearer away":
+        raise StoreAwayError("the secret of the house")
     if authorization == "Bearer damaged":
         raise CorruptStoreError("the secret of the house")
     service = _SERVICES.get(authorization or "")
@@ -145,6 +153,8 @@ def test_an_answer_is_text_and_structure_of_the_same(client: Connected) -> None:
         ("knowledge_get", {"name": "none.md"}, "none.md"),
         ("knowledge_search", {"query": "fail"}, "an unforeseen failure"),
         ("knowledge_search", {"query": "damaged"}, "the store failed"),
+        ("knowledge_search", {"query": "away"}, "may have committed a write: try again later"),
+        ("knowledge_search", {"query": "locked"}, "busy: try again later"),
     ],
 )
 def test_what_goes_wrong_is_an_answer_that_says_so(
@@ -162,7 +172,7 @@ def test_what_goes_wrong_is_an_answer_that_says_so(
     assert "secret" not in answer.content[0].text
     # Whoever runs the server reads what a client does not.
     assert ("the secret of the house" in caplog.text) is (
-        arguments.get("query") in ("fail", "damaged")
+        arguments.get("query") in ("fail", "damaged", "away", "locked")
     )
 
 
@@ -378,6 +388,8 @@ def test_without_a_valid_key_nothing_is_answered(urls: dict[str, str]) -> None:
     damaged = post(urls["keyed"], authorization="Bearer damaged")
     assert damaged.status_code == 500
     assert "secret" not in damaged.text
+    away = post(urls["keyed"], authorization="Bearer away")
+    assert (away.status_code, away.headers["retry-after"]) == (503, "1")
 
 
 @pytest.mark.parametrize("era", ERAS)

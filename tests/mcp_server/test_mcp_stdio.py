@@ -48,6 +48,10 @@ def test_an_agent_searches_puts_and_reads(client: Connected, store: Path) -> Non
     assert "knowledge_put" in [tool.name for tool in client.list_tools().tools]
     found = client.call_tool("knowledge_search", {"query": "kettle"})
     assert [hit["doc_name"] for hit in found.structured_content["hits"]] == ["guide/tea.md"]
+    nulls = {"query": "kettle", "dataset_id": None, "top_k": None, "why": None, "cursor": None}
+    again = client.call_tool("knowledge_search", nulls)
+    assert again.structured_content == found.structured_content
+    assert client.call_tool("knowledge_search", {"query": None}).is_error
     name = f"{client.client.mode}.md"
     client.call_tool("knowledge_put", {"dataset_id": "docs", "name": name, "content": "samovar"})
     with triptych.open(store, embedder=None) as service:

@@ -221,6 +221,30 @@ def test_a_pipeline_that_breaks_off_says_so_in_the_stream(
     assert [each.levelname for each in caplog.records if each.name == "triptych.http"] == ["ERROR"]
 
 
+class Refusing(Breaking):
+    """A model that fails before its first word."""
+
+    def stream(self, messages: Sequence[Message], *, max_tokens: int = 0) -> Iterator[str]:
+        raise ProviderError("key sk-123 of http://10.0.0.7 was refused")
+        yield ""
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "code"),
+    [
+        ("/v1/pipelines/support", {"query": "lid?", "stream": True}, "EXECUTION_ERROR"),
+        ("/search", {"query": "lid?", "generate": True}, "PROVIDER_ERROR"),
+    ],
+)
+def test_a_model_that_fails_before_its_first_word_has_a_status(
+    caplog: pytest.LogCaptureFixture, path: str, body: Any, code: str
+) -> None:
+    answer = client_of(Refusing())("POST", path, json=body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (502, code)
+    assert "sk-123" not in answer.text
+    assert [each.levelname for each in caplog.records if each.name == "triptych.http"] == ["ERROR"]
+
+
 def test_warnings_do_not_say_what_a_provider_said(monkeypatch: pytest.MonkeyPatch) -> None:
     client = client_of(ScriptedLLM(ANSWER, ANSWER, ANSWER))
 

@@ -61,7 +61,7 @@ def test_a_write_holds_only_over_the_version_that_it_names(
 ) -> None:
     tag = client("GET", PATH).headers["etag"]
     assert put(client, "two", If_Match=tag).json()["version"] == 2
-    for old in (tag, f"W/{tag}", '"2"', "2", '"x-1"', f'W/"2-{tag[3:]}'):
+    for old in (tag, f"W/{tag}", '"1"', "2", '"x-1"', f'W/"2-{tag[3:]}'):
         answer = put(client, "three", If_Match=old)
         assert (answer.status_code, answer.json()["error"]["code"]) == (412, "PRECONDITION_FAILED")
         assert client("DELETE", PATH, headers={"If-Match": old}).status_code == 412
@@ -71,6 +71,42 @@ def test_a_write_holds_only_over_the_version_that_it_names(
     assert put(client, "four", If_Match="*").status_code == 200
     assert client("DELETE", PATH, headers={"If-Match": "*"}).json() is True
     assert put(client, "five", If_Match="*").status_code == 412
+
+
+@pytest.mark.parametrize("form", ['"{}"', '"99", "{}"', '"9-ab","{}"', 'W/"7", "{}"'])
+def test_a_version_in_quotes_stands_for_the_tag(client: Client, form: str) -> None:
+    given = {"If-Match": form.format(1)}
+    assert client("PUT", PATH, json={"content": "two"}, headers=given).json()["version"] == 2
+    restore = "/v1/datasets/d/restore/a.md"
+    for path, method, body in ((restore, "POST", {"version": 1}), (PATH, "DELETE", None)):
+        found = client("GET", PATH).json()["version"]
+        old = {"If-Match": form.format(found - 1)}
+        assert client(method, path, json=body, headers=old).status_code == 412
+        now = {"If-Match": form.format(found)}
+        assert client(method, path, json=body, headers=now).status_code == 200
+    for wrong in ('W/"1"', "1", '"1', '"1-"', '"-1"', '"1 "', '"01x"'):
+        assert put(client, "x", If_Match=wrong).status_code == 412
+
+
+def test_who_has_the_version_has_the_answer(client: Client) -> None:
+    for tag, status in (('"1"', 304), ('W/"1"', 304), ('"2", "1"', 304), ('"2"', 200), ("1", 200)):
+        assert client("GET", PATH, headers={"If-None-Match": tag}).status_code == status
+
+
+def test_what_stores_a_document_answers_with_its_tag(client: Client) -> None:
+    other = "/v1/datasets/d/documents/b.md"
+    made = put(client, "new", other, Idempotency_Key="k")
+    assert made.headers["etag"] == client("GET", other).headers["etag"]
+    again = put(client, "new", other, Idempotency_Key="k")
+    assert (again.headers["etag"], again.status_code) == (made.headers["etag"], 201)
+    updated = put(client, "newer", other, If_Match=made.headers["etag"])
+    assert updated.json()["version"] == 2
+    given = {"If-Match": updated.headers["etag"]}
+    restored = client("POST", "/v1/datasets/d/restore/b.md", json={"version": 1}, headers=given)
+    assert restored.headers["etag"] == client("GET", other).headers["etag"]
+    refused = put(client, "x", other, If_Match='"1"', Idempotency_Key="r")
+    assert (refused.status_code, "etag" in refused.headers) == (412, False)
+    assert put(client, "x", other, If_Match='"1"', Idempotency_Key="r").content == refused.content
 
 
 def test_a_write_may_ask_that_there_is_none(client: Client) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import attrs
 import httpx
 import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
 import triptych
 from support.asgi import Client
@@ -23,6 +26,7 @@ from triptych_adapters.wire.routes import ROUTES, query_pairs
 from triptych_backends.embedders import HashEmbedder
 from triptych_backends.memory import MemoryStore
 
+LATER = datetime.now(UTC).replace(microsecond=0) + timedelta(days=9)
 STORED = "# Tea\n\nTea is hot.\n"
 
 
@@ -64,6 +68,52 @@ def test_every_operation_is_served_as_json_of_which_records_come_back(client: Cl
     if pack["pieces"]:
         citation = {"citation": pack["pieces"][0]["citation"]}
         assert ask(client, "verify", citation).json()["status"] == "fresh"
+
+
+def test_null_for_an_optional_argument_is_as_if_left_out(client: Client) -> None:
+    for name, arguments, holds in CALLS:
+        parameters = OPERATIONS[name].parameters
+        optional = set(parameters["properties"]) - set(parameters["required"])
+        nulls = {
+            each: None
+            for each in optional - set(arguments) - ({"name"} if name == "purge" else set())
+            # In the query of a URL a text is written as it is.
+            if ROUTES[name].has_body or parameters["properties"][each].get("type") != "string"
+        }
+        answer = ask(client, name, {**nulls, **arguments})
+        assert answer.is_success, (name, answer.text)
+        assert holds(answer.json()), (name, answer.text)
+
+
+def test_null_is_no_value_of_a_required_argument(service: Service, client: Client) -> None:
+    missing = client("POST", "/v1/search", json={"query": None, "dataset_id": "d"})
+    assert (missing.status_code, missing.json()["error"]["message"][:44]) == (
+        400,
+        "search: the argument 'query' is missing: The",
+    )
+    service.put_document("d", "a.md", "tea")
+    path = "/v1/datasets/d/documents"
+    unnamed = client("POST", path, json={"documents": [{"name": None, "content": "x"}]})
+    assert "lacks 'name'" in unnamed.json()["error"]["message"]
+    # Without a name all is purged: a variable that is not set must not do that.
+    purged = client("POST", "/v1/datasets/d/purge", json={"name": None})
+    assert (purged.status_code, service.count_documents("d")) == (400, 1)
+    assert client("POST", "/v1/datasets/d/purge", json={"dataset_id": None}).json()["existed"]
+
+
+def test_null_says_what_it_said_where_it_is_a_value(service: Service, client: Client) -> None:
+    service.put_document("d", "a.md", "tea", {"lang": "en", "day": "monday"}, expires_at=LATER)
+    given = {"name": "a.md", "content": "tea!", "metadata": None, "expires_at": None}
+    client("POST", "/v1/datasets/d/documents", json={"documents": [given]})
+    kept = service.get_document("d", "a.md")
+    assert (kept.metadata, kept.system.expires_at) == ({"lang": "en", "day": "monday"}, LATER)
+    changes = {"names": ["a.md"], "where": None, "changes": {"day": None}}
+    assert client("POST", "/v1/datasets/d/metadata", json=changes).json()["updated"] == 1
+    assert service.get_document("d", "a.md").metadata == {"lang": "en"}
+    refused = client(
+        "PUT", "/v1/datasets/d/documents/a.md", json={"content": "x", "metadata": {"lang": None}}
+    )
+    assert "'metadata'['lang'] must be" in refused.json()["error"]["message"]
 
 
 def test_records_are_those_of_the_service(service: Service, client: Client) -> None:
@@ -187,6 +237,32 @@ def test_a_failure_says_what_is_wrong(
     assert set(error) <= {"code", "message", "hint", "details"}
     assert 'rel="service-desc"' in answer.headers["link"]
     assert ("allow" in answer.headers) == (status == 405)
+
+
+@pytest.mark.parametrize("root", ["", "/kb"])
+@pytest.mark.parametrize(
+    ("names", "meant"),
+    [
+        ("docs redoc swagger openapi.json Docs/ v1/docs", "/v1/openapi.json"),
+        ("health ready readyz v1/healthz v1/readyz", "/healthz"),
+        ("livez live", "/v1/live"),
+        ("metrics v1/metrics", "/metrics is there with `triptych serve --metrics`"),
+    ],
+)
+def test_a_usual_path_that_is_not_there_names_the_one_that_is(
+    service: Service, root: str, names: str, meant: str
+) -> None:
+    app: Any = create_app(service)
+    if root:
+        app = Starlette(routes=[Mount(root, app)])
+    for name in names.split():
+        answer = Client(app)("GET", f"{root}/{name}")
+        message = answer.json()["error"]["message"]
+        assert answer.status_code == 404
+        assert message.startswith(f"there is no such path: {root}{meant}"), message
+    if "metrics" not in names:
+        assert Client(app)("GET", root + meant).is_success
+    assert Client(app)("GET", f"{root}/x").json()["error"]["message"] == "there is no such path"
 
 
 def test_a_method_that_is_not_there_names_those_of_every_route_of_the_path(client: Client) -> None:

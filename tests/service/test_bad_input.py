@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import triptych
+from support.servers import served
 from triptych import (
     ConflictError,
     Dataset,
@@ -22,6 +24,7 @@ from triptych import (
 )
 from triptych.access import Access
 from triptych.records import DocumentSummary
+from triptych.testing.fakes import ScriptedLLM
 
 SURROGATE = "a\ud800b"
 NO_TEXT: list[Any] = [None, 3, 1.5, True, b"x", ["x"], {"x": 1}, object(), SURROGATE]
@@ -332,3 +335,51 @@ def test_without_a_name_a_view_is_of_the_only_dataset_and_an_empty_name_of_none(
             kb.dataset()
         mine = kb.restricted(Access(dataset_ids=["other"]))
         assert mine.dataset().dataset_id == "other"
+
+
+def asked(kb: Service, **where: Any) -> list[Callable[[], Any]]:
+    """A call of each method that searches."""
+    return [
+        lambda: kb.search("anchor", **where),
+        lambda: kb.search(Query(text="anchor", **where)),
+        lambda: kb.search_documents("anchor", **where),
+        lambda: kb.search_many(["anchor", Query(text="anchor")], **where),
+        lambda: kb.explain("anchor", "a.md", **where),
+        lambda: kb.context("anchor", 500, **where),
+        lambda: kb.context_prefix(500, **where),
+        lambda: kb.ask("anchor", **where),
+        lambda: kb.ask_stream("anchor", **where),
+    ]
+
+
+@pytest.mark.parametrize("remote", [False, True])
+def test_the_only_dataset_need_not_be_named_to_be_searched(remote: bool) -> None:
+    with ExitStack() as stack:
+        llm = ScriptedLLM(*["It is [1]."] * 9)
+        kb = stack.enter_context(triptych.open("memory://", embedder="hash", llm=llm))
+        there = kb
+        if remote:
+            there = stack.enter_context(triptych.open(stack.enter_context(served(kb))))
+        for call in asked(there):
+            with pytest.raises(NotFoundError, match="no dataset yet"):
+                call()
+        kb.put_document("tenant", "a.md", "An anchor.")
+        assert [hit.dataset_id for hit in there.search("anchor").hits] == ["tenant"]
+        assert there.context("anchor", 500).receipt.query.dataset_id == "tenant"
+        for call in asked(there):
+            call()
+        # What a program has of a variable that is not set reads nobody's data.
+        for unset in ("", None):
+            for call in asked(there, dataset_id=unset)[:3]:
+                with pytest.raises(ValidationError, match="name a dataset_id"):
+                    call()
+        kb.put_document("other", "b.md", "An anchor.")
+        for call in asked(there):
+            with pytest.raises(ValidationError, match=r"'other', 'tenant'.*scope='all'"):
+                call()
+        mine = kb.restricted(Access(dataset_ids=["other"]))
+        assert [hit.doc_name for hit in mine.search("anchor").hits] == ["b.md"]
+        both = kb.restricted(Access(dataset_ids=["other", "third"]))
+        kb.put_document("third", "c.md", "An anchor.")
+        with pytest.raises(ValidationError, match=r"\('other', 'third'\)"):
+            both.search("anchor")

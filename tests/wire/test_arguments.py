@@ -68,10 +68,8 @@ def test_a_whole_number_may_be_written_as_five_point_zero() -> None:
     ("name", "value", "expected"),
     [
         ("query", 5, "must be a string, not 5"),
-        ("query", None, "must be a string, or be left out, not null"),
         ("query", ["tea"], 'must be a string, not ["tea"]'),
         ("mode", "fuzzy", 'must be one of "bm25", "vector", not "fuzzy"'),
-        ("mode", None, 'must be one of "bm25", "vector", or be left out, not null'),
         ("top_k", True, "must be a whole number from 1 to 100, not true"),
         ("top_k", "5", 'must be a whole number from 1 to 100, not "5"'),
         ("top_k", 5.5, "must be a whole number from 1 to 100, not 5.5"),
@@ -142,14 +140,15 @@ def fits(name: str, value: Any) -> bool:
 def test_any_arguments_are_read_as_the_schema_says_or_refused_naming_each_fault(
     arguments: dict[str, Any],
 ) -> None:
-    wrong = [name for name, value in arguments.items() if name == "limit" or not fits(name, value)]
-    wrong += [] if "query" in arguments else ["query"]
+    given = {name: each for name, each in arguments.items() if each is not None or name == "limit"}
+    wrong = [name for name, value in given.items() if name == "limit" or not fits(name, value)]
+    wrong += [] if "query" in given else ["query"]
     before = json.dumps(arguments)
     if wrong:
         said = refusal(arguments)
         assert all(repr(name) in said or json.dumps(name) in said for name in wrong)
     else:
-        assert read(arguments) == {"top_k": 5, **arguments}
+        assert read(arguments) == {"top_k": 5, **given}
     assert json.dumps(arguments) == before
 
 
@@ -204,9 +203,27 @@ def test_lists_and_objects_are_read_in_depth() -> None:
     assert read_arguments("find", NESTED, {"item": given["item"] | {"metadata": {"k": "v"}}})
 
 
+def test_null_is_as_if_left_out() -> None:
+    assert read({"query": "tea", "mode": None, "top_k": None}) == read({"query": "tea"})
+    assert (
+        refusal({"query": None})
+        == refusal({})
+        == ("find: the argument 'query' is missing: What to find.")
+    )
+    assert "no argument" in refusal({"query": "tea", "limit": None})
+    item = {"name": "a", "content": "b"}
+    left_out = {"tags": None, "where": None, "item": {**item, "parser_sig": None}}
+    assert read_arguments("find", NESTED, left_out) == {"item": item}
+    kept = {"item": {**item, "metadata": None}}  # null says something there
+    assert read_arguments("find", NESTED, kept) == kept
+    with pytest.raises(ValidationError, match="lacks 'content'"):
+        read_arguments("find", NESTED, {"item": {"name": "a", "content": None}})
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
+        ({"tags": [None]}, "the argument 'tags'[0] must be a string, or be left out, not null"),
         ({"tags": "a"}, "the argument 'tags' must be a list, not \"a\""),
         ({"tags": ["a", 1]}, "the argument 'tags'[1] must be a string, not 1"),
         ({"tags": ["\ud800"]}, "the argument 'tags'[0] holds a lone surrogate"),

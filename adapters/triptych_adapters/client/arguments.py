@@ -18,7 +18,7 @@ from triptych.records import NewDocument, Query, check_text
 from triptych.records.metadata import check_metadata
 from triptych.records.queries import check_option_names, split_options
 from triptych.records.serialization import to_dict
-from triptych.search.query import query_of, validate
+from triptych.search.query import names_none, query_of, validate
 from triptych.service import Service
 from triptych_adapters.wire.operations import OPERATIONS
 
@@ -112,7 +112,7 @@ def call_arguments(
         if name in ("query", "question"):
             if isinstance(owner, Service):
                 query = query_of(value, options)
-                validate(query)
+                validate(attrs.evolve(query, dataset_id="any") if names_none(query) else query)
                 arguments |= {name: query.text, **query_fields(operation, query)}
             else:
                 arguments |= {name: _text_of(value), **_over_pipeline(operation, value, options)}

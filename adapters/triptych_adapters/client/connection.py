@@ -110,7 +110,9 @@ class Connection:
 
         A request is repeated if the server was too busy or could not be reached: up to four times,
         and for 15 seconds if the server has responded before. All attempts have the same
-        idempotency key, so that the server runs the request only once.
+        idempotency key, so that the server runs the request only once. If the server's own store
+        does not answer, only a read is repeated: a write may have been committed, unknown to the
+        server.
 
         The last prefixes of contexts are cached: the server sends a prefix again only if its text
         has changed; otherwise the cached answer is returned, with its counts and warnings.
@@ -122,7 +124,8 @@ class Connection:
         """
         prepared = prepare(operation, arguments, pipeline)
         headers = dict(prepared.headers)
-        if prepared.operation.effect is not Effect.READS and self._sends_keys:
+        reads = prepared.operation.effect is Effect.READS
+        if not reads and self._sends_keys:
             headers["idempotency-key"] = uuid.uuid4().hex
         asked = (prepared.method, prepared.path, *sorted(prepared.query.items()))
         digest, kept = self._kept.get(asked, ("", None))
@@ -138,7 +141,7 @@ class Connection:
 
         while True:
             try:
-                sent = run(self._sent(ask, what, clock, kept))
+                sent = run(self._sent(ask, what, clock, kept, reads=reads))
                 result = answer_of(operation, prepared.operation.result, sent)
                 if isinstance(result, ContextPrefix) and len(sent) <= _LARGEST_KEPT:
                     self._keep(asked, result.digest, sent)
@@ -198,6 +201,8 @@ class Connection:
         what: str,
         clock: CallClock,
         kept: bytes | None = None,
+        *,
+        reads: bool = True,
     ) -> bytes:
         """Send the request, with retries; return the body, or ``kept`` if it is unchanged.
 
@@ -223,7 +228,8 @@ class Connection:
                 failure = failure_of(answer.status_code, body, what, answer.headers)
                 # What was sent before its connection broke is answered when it is done.
                 under_way = shown_problem(body)[0] == _UNDER_WAY
-                if not under_way and (last or not _is_passing(answer.status_code, body, failure)):
+                passes = _is_passing(answer.status_code, body, failure, reads=reads)
+                if not under_way and (last or not passes):
                     raise failure
                 asked = retry_after_seconds(answer.headers.get("retry-after"))
                 wait = max(pause, asked or 0)
@@ -300,10 +306,12 @@ def _unreachable(url: str, error: Exception) -> StoreAwayError:
     )
 
 
-def _is_passing(status: int, body: bytes, failure: TriptychError) -> bool:
-    """Return whether the same request may succeed later."""
+def _is_passing(status: int, body: bytes, failure: TriptychError, *, reads: bool) -> bool:
+    """Return whether the same request may succeed later, and does nothing twice."""
     if not shown_problem(body)[0]:
         return status in _BUSY or status == 502  # a proxy, whose server starts again
+    if isinstance(failure, StoreAwayError) and not reads:
+        return False
     return status in _BUSY and isinstance(failure, StoreError | TooManyRequestsError)
 
 

@@ -144,8 +144,10 @@ class Prepared:
 def prepare(operation: str, arguments: Mapping[str, Any], pipeline: str = "") -> Prepared:
     """Prepare the request for an operation with arguments as plain data for JSON.
 
-    ``pipeline`` is the name of the pipeline to use.
+    ``pipeline`` is the name of the pipeline to use. Defaults are left out: None is none of them.
     """
+    if wrong := [name for name, value in arguments.items() if value is None]:
+        raise ValidationError(f"{operation}: {wrong[0]} cannot be None: leave it out")
     route = _route_of(operation)
     if pipeline:
         route, arguments = PIPELINE_ROUTES[operation], {**arguments, "pipeline": pipeline}

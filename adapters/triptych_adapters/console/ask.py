@@ -15,13 +15,13 @@ from starlette.responses import Response
 from triptych.answers import Answer, AnswerStream
 from triptych.answers.pack import Fate
 from triptych.answers.pieces import render_piece
-from triptych.errors import TriptychError
+from triptych.errors import StoreError, TriptychError
 from triptych.records.serialization import to_json
 from triptych.service import Service
 from triptych_adapters.console.search import Bench
 from triptych_adapters.console.site import Made, render
 from triptych_adapters.console.visit import Visit, is_foreign, visit_of
-from triptych_adapters.http.responses import problem_of
+from triptych_adapters.http.responses import note_failure, problem_of
 from triptych_adapters.http.server import Caller, Server
 from triptych_adapters.http.streams import COMMENT, Parts, StreamedResponse, event, pieces_of
 
@@ -56,8 +56,10 @@ def ask(visit: Visit) -> Made:
         try:
             answer = service.ask(asked.text, **_options(visit, asked))
             made |= _shown(service, answer)
+        except StoreError:
+            raise
         except TriptychError as error:
-            visit.request.scope.setdefault("state", {})["failure"] = error  # it is logged
+            note_failure(visit.request.scope, error)
             made["failed"] = visit.message_of(error)
     return made
 
@@ -114,6 +116,7 @@ async def stream(server: Server, request: Request) -> Response:
         return service.ask_stream(asked.text, **_options(visit, asked))
 
     async def parts(caller: Caller, answering: AnswerStream) -> Parts:
+        yield COMMENT  # what fails after it is shown as `failed` words it
         async with aclosing(pieces_of(caller, answering)) as pieces:
             async for piece in pieces:
                 yield event("text", {"text": piece}) if piece else COMMENT

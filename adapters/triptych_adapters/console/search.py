@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import attrs
 
-from triptych.errors import NotFoundError, TriptychError
+from triptych.errors import NotFoundError, StoreError, TriptychError
 from triptych.records import DocumentInfo, Explanation, Layer, Mode, Query, Result
 from triptych.search.question_log import unlogged
 from triptych.search.syntax import ParsedQuery, parse_query
@@ -23,6 +23,7 @@ from triptych_adapters.console.golden import grades_of
 from triptych_adapters.console.site import Made
 from triptych_adapters.console.steps import table_of, ways
 from triptych_adapters.console.visit import Visit, is_filtered_by, where_of, whole_of
+from triptych_adapters.http.responses import note_failure
 from triptych_adapters.near_names import did_you_mean
 from triptych_adapters.tools import knowledge_tools
 from triptych_adapters.wire.routes import PIPELINE_ROUTES, ROUTES
@@ -210,8 +211,11 @@ def bench(visit: Visit) -> Made:
         made["steps"] = None if stages is None else table_of(stages)
         if visit.one("lanes"):
             made["lanes"] = lanes(service, asked)
+    except StoreError:
+        raise
     except TriptychError as error:
-        made["failed"] = error
+        note_failure(visit.request.scope, error)
+        made["failed"] = visit.message_of(error)
     else:
         if name := visit.one("why"):
             try:

@@ -32,7 +32,7 @@ from triptych_adapters.console.visit import (
     visit_of,
 )
 from triptych_adapters.http.preconditions import etag, is_unchanged
-from triptych_adapters.http.responses import Problem, ProblemError, problem_of
+from triptych_adapters.http.responses import Problem, ProblemError, note_failure, problem_of
 from triptych_adapters.http.routes import RawRoute, media_types
 from triptych_adapters.http.server import Server
 
@@ -177,6 +177,7 @@ class Site:
             sent = KEY_COOKIE in request.cookies
             return sign_in_page(request, REFUSED if sent else "", 401)
         except (ProblemError, TriptychError) as error:
+            note_failure(request.scope, error)
             problem = problem_of(error)
             page = render("error", visit, problem=problem, root=root_of(request))
             response = html(page, problem.status)

@@ -41,6 +41,7 @@ from triptych_adapters.http.responses import (
     ProblemError,
     encoded,
     json_response,
+    note_failure,
     problem_of,
     problem_response,
 )
@@ -183,6 +184,7 @@ def _allow_together(routes: Sequence[RawRoute]) -> None:
 
 
 async def _failed(shown: ShowProblem, request: Request, error: Exception) -> Response:
+    note_failure(request.scope, error)
     problem = problem_of(error)
     return shown(request, problem) or problem_response(problem)
 
@@ -192,10 +194,34 @@ _CODES = {404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED"}
 
 async def _http_exception(shown: ShowProblem, request: Request, error: Any) -> Response:
     code = _CODES.get(error.status_code, "INVALID_REQUEST")
-    message = "there is no such path" if error.status_code == 404 else str(error.detail)
+    message = _missing(request) if error.status_code == 404 else str(error.detail)
     headers = error.headers or {}
     problem = Problem(status=error.status_code, code=code, message=message, headers=headers)
     return shown(request, problem) or problem_response(problem)
+
+
+_USUAL: Final = {
+    **dict.fromkeys(
+        ("docs", "redoc", "swagger", "swagger-ui", "swagger.json", "api-docs", "openapi"),
+        "/v1/openapi.json describes all routes",
+    ),
+    **dict.fromkeys(("openapi.json", "openapi.yaml"), "/v1/openapi.json is this document"),
+    **dict.fromkeys(
+        ("health", "healthz", "ready", "readyz", "readiness"),
+        "/healthz says whether the store answers",
+    ),
+    **dict.fromkeys(("live", "livez", "liveness"), f"{LIVE_PATH} says whether the process answers"),
+    "metrics": "/metrics is there with `triptych serve --metrics`",
+}
+"""What other servers have under these names."""
+
+
+def _missing(request: Request) -> str:
+    """The message of a path that is not there; it names the one that is meant."""
+    root = request.scope.get("root_path", "").rstrip("/")
+    name = request.scope["path"].removeprefix(root).strip("/").removeprefix("v1/")
+    meant = _USUAL.get(name.lower())
+    return f"there is no such path: {root}{meant}" if meant else "there is no such path"
 
 
 # Routes beside the operations

@@ -39,8 +39,9 @@ _ASK_A_MODEL: Final = frozenset(
 )
 
 _CONDITIONS: Final = (
-    "With If-Match and the ETag of the document the write succeeds only if that version is stored, "
-    "with `If-None-Match: *` only if the document does not exist; else the status is 412."
+    "With If-Match and the ETag of the document, or its version in quotes, the write succeeds only "
+    "if that version is stored, with `If-None-Match: *` only if the document does not exist; else "
+    "the status is 412."
 )
 _KEYS: Final = (
     "A repeated request with the same Idempotency-Key (1 to 255 characters) runs only once and "

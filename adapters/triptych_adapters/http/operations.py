@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -82,9 +83,10 @@ class _Handler:
         async with server.calls.caller(request, long=operation.long) as caller:
             answered = await caller.run(lambda: self._once(request, service, arguments))
         headers = answered.headers
-        if operation.effect is Effect.READS and request.method in ("GET", "HEAD"):
+        reads = operation.effect is Effect.READS and request.method in ("GET", "HEAD")
+        if reads or answered.version is not None:
             tag = headers.setdefault("ETag", etag(answered.body, answered.version))
-            if is_unchanged(request, tag.removeprefix("W/")):
+            if reads and is_unchanged(request, tag.removeprefix("W/")):
                 return Response(status_code=304, headers={**headers, "Vary": "Accept"})
         return json_response(answered.body, status=answered.status, headers=headers)
 
@@ -113,13 +115,14 @@ class _Handler:
                 raise ValidationError(f"{name}: arguments belong in the query, not in a body")
             others = query_arguments(name, schema, queried)
         for each in route.in_path:
-            if each in others:
+            if others.get(each) is not None:
                 raise ValidationError(f"{name}: the argument {each!r} belongs only in the path")
-        return {**request.path_params, **others}
+        return {**others, **request.path_params}
 
     def _once(self, request: Request, service: Service, arguments: dict[str, Any]) -> _Answered:
         """Run the operation; a request with an Idempotency-Key is run once."""
-        if self._operation.effect is Effect.READS:
+        operation = self._operation
+        if operation.effect is Effect.READS:
             return self._run(request, service, arguments)
         settings = self._server.service.capabilities.settings
         conditions = [request.headers.get(name) for name in ("if-match", "if-none-match")]
@@ -129,7 +132,9 @@ class _Handler:
             return self._run(request, service, arguments)
         if isinstance(key, KeptAnswer):
             replayed = {"Idempotent-Replayed": "true"}
-            return _Answered(body=key.body, status=key.status, headers=replayed)
+            is_document = operation.result is SourceDocument and key.status < 400
+            version = json.loads(key.body)["version"] if is_document else None
+            return _Answered(body=key.body, status=key.status, headers=replayed, version=version)
         sender_of(request.scope).renew = key.renew
         try:
             answered = self._run(request, service, arguments)

@@ -1,9 +1,9 @@
 """Writes under conditions: If-Match and If-None-Match over versions, and Idempotency-Key.
 
 Preconditions are those of RFC 9110, section 13. The ETag of a document is its version and a digest
-of the answer: ``"3-9f86d081"``. A write under If-Match holds where the document is at the version
-of one of the tags. It is checked in the write itself, by ``if_version``, so that nobody comes
-between.
+of the answer: ``"3-9f86d081"``. The version alone, ``"3"``, stands for it. A write under If-Match
+holds where the document is at the version of one of the tags. It is checked in the write itself, by
+``if_version``, so that nobody comes between.
 
 By an Idempotency-Key (draft-ietf-httpapi-idempotency-key-header) a request that is sent again is
 answered again, and done once. Answers are kept in the store's settings, so that every process on it
@@ -49,7 +49,7 @@ CONDITIONAL: Final = frozenset({"put_document", "delete_document", "restore"})
 """Operations on one document that take ``if_version``."""
 
 _TAG: Final = re.compile(r'(W/)?"([^"]*)"')
-_OWN: Final = re.compile(r"(\d{1,18})-[0-9a-f]+")
+_OWN: Final = re.compile(r"(\d{1,18})(?:-[0-9a-f]+)?")
 _ATTEMPTS: Final = 5
 
 
@@ -60,9 +60,10 @@ def etag(body: bytes, version: int | None = None) -> str:
 
 
 def is_unchanged(request: Request, tag: str) -> bool:
-    """Whether If-None-Match names ``tag``: the client has this answer."""
+    """Whether If-None-Match names ``tag``, or its version: the client has this answer."""
     given = request.headers.get("if-none-match", "")
-    return given.strip() == "*" or any(f'"{each[1]}"' == tag for each in _TAG.findall(given))
+    names = {tag, f'{tag.rpartition("-")[0]}"'}
+    return given.strip() == "*" or any(f'"{each[1]}"' in names for each in _TAG.findall(given))
 
 
 def guarded(

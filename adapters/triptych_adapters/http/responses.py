@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import attrs
 from starlette.responses import Response
+from starlette.types import Scope
 
 from triptych._internal.wording import public_warning
 from triptych.errors import CancelledError, ConflictError, PendingReviewError, TriptychError
@@ -116,6 +117,13 @@ def problem_of(error: BaseException) -> Problem:
         details=details,
         headers=headers,
     )
+
+
+def note_failure(scope: Scope, error: BaseException) -> None:
+    """Note what a request failed with, for the log, where `Guard` does not see it raised."""
+    cause = error.__cause__ if isinstance(error, ProblemError) else error
+    if cause is not None and problem_of(error).status >= 500:
+        scope.setdefault("state", {})["failure"] = cause
 
 
 # JSON

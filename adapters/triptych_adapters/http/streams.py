@@ -16,7 +16,7 @@ from triptych.answers import AnswerStream
 from triptych.records import ChangePage
 from triptych.records.serialization import to_json
 from triptych.service import Service
-from triptych_adapters.http.responses import encoded, problem_of
+from triptych_adapters.http.responses import encoded, note_failure, problem_of
 from triptych_adapters.http.server import Caller, ClientGoneError, Server
 
 EVENTS_TYPE: Final = "text/event-stream"
@@ -39,8 +39,8 @@ def event(name: str, value: Any) -> bytes:
 class StreamedResponse(Response):
     """An answer that is sent part by part.
 
-    What it begins with is done before the first byte: what fails then has a status of its own. A
-    client that goes away ends the calls.
+    What it begins with, and its first part, are made before the first byte: what fails then has a
+    status of its own. A client that goes away ends the calls.
     """
 
     @classmethod
@@ -69,19 +69,27 @@ class StreamedResponse(Response):
         caller = await held.enter_async_context(calls)
         try:
             begun = await caller.run(begin)
+            if close is not None:
+                held.push_async_callback(caller.apart, lambda: close(begun))
+            parts = await held.enter_async_context(aclosing(render(caller, begun)))
+            first = await anext(parts, b"")
         except BaseException:
             await held.aclose()
             raise
-        if close is not None:
-            held.push_async_callback(caller.apart, lambda: close(begun))
-        return cls(held, render(caller, begun), media_type, failed)
+        return cls(held, first, parts, media_type, failed)
 
     def __init__(
-        self, held: AsyncExitStack, parts: Parts, media_type: str, failed: Failed | None
+        self,
+        held: AsyncExitStack,
+        first: bytes,
+        parts: Parts,
+        media_type: str,
+        failed: Failed | None,
     ) -> None:
         super().__init__(None, media_type=media_type, headers={"Cache-Control": "no-store"})
         del self.headers["content-length"]
         self._held = held
+        self._first = first
         self._parts = parts
         self._failed = failed
 
@@ -94,15 +102,15 @@ class StreamedResponse(Response):
         async with self._held:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             try:
-                async with aclosing(self._parts) as parts:
-                    async for part in parts:
-                        await send_part(part)
+                await send_part(self._first)
+                async for part in self._parts:
+                    await send_part(part)
             except ClientGoneError:
                 raise
             except Exception as error:
                 if self._failed is None:
                     raise
-                scope.setdefault("state", {})["failure"] = error
+                note_failure(scope, error)
                 await send_part(self._failed(error))
         await send_part(b"", more=False)
 

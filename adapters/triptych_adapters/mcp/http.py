@@ -146,7 +146,8 @@ class _Keys:
             if status >= 500:
                 _log.error("a key could not be checked: %s", error)
             said = "the key could not be checked" if status >= 500 else str(error)
-            await _refuse(send, status, said, getattr(error, "retry_after", None))
+            waits = getattr(error, "retry_after", None) or (1 if status == 503 else None)
+            await _refuse(send, status, said, waits)
 
 
 class _Sessions:

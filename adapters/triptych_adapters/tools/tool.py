@@ -30,7 +30,7 @@ _TYPES: Final[Mapping[str, Any]] = {
 def signature(parameters: Mapping[str, Any]) -> inspect.Signature:
     """Return a signature with the arguments as keywords, required ones first, and a str result.
 
-    An optional argument without a default is None if it is omitted.
+    An optional argument may be None, which omits it.
     """
     required = parameters.get("required", ())
     properties: Mapping[str, Mapping[str, Any]] = parameters["properties"]
@@ -44,7 +44,7 @@ def signature(parameters: Mapping[str, Any]) -> inspect.Signature:
 def _parameter(name: str, schema: Mapping[str, Any], required: bool) -> inspect.Parameter:
     kind = _python_type(schema)
     default: Any = inspect.Parameter.empty if required else schema.get("default")
-    if default is None:
+    if not required:
         kind = kind | None
     return inspect.Parameter(
         name,
@@ -168,14 +168,8 @@ class Tool:
         return {"error": fields | {"message": clip(fields["message"], ERROR_TOKENS)}}
 
     def __call__(self, **arguments: Any) -> str:
-        """`call` with keywords; None omits an argument whose default is None."""
-        required = self.parameters.get("required", ())
-        given = {
-            name: value
-            for name, value in arguments.items()
-            if value is not None or name in required or name not in self.parameters["properties"]
-        }
-        return self.call(given)
+        """`call` with keywords; None omits an optional argument."""
+        return self.call(arguments)
 
     # As others declare tools
 

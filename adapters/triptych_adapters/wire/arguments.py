@@ -168,13 +168,14 @@ def read_arguments(
     """Validate and convert the arguments, with the schema's defaults filled in.
 
     ``arguments`` is a mapping or its JSON text. As in JSON Schema, 5.0 is an integer (and becomes
-    5), true is not a number, and null is not a string.
+    5), and true is not a number. Null is as if the argument was left out, also of a nested object,
+    unless the schema has null.
 
     Raises:
         ValidationError: the message names every missing, unknown or invalid argument.
     """
-    given = read_object(tool, arguments)
     properties: Mapping[str, Mapping[str, Any]] = parameters["properties"]
+    given = _without_nulls(read_object(tool, arguments), properties)
     faults = [
         f"the argument {name!r} is missing: {properties[name]['description']}"
         for name in parameters.get("required", ())
@@ -241,6 +242,19 @@ def _not_a_number(name: str) -> Any:
     raise ValueError(f"{name} is not a number in JSON")
 
 
+def _without_nulls(given: Mapping[str, Any], properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out the nulls of properties that do not take null."""
+    return {
+        name: value
+        for name, value in given.items()
+        if value is not None or name not in properties or _takes_null(properties[name])
+    }
+
+
+def _takes_null(schema: Mapping[str, Any]) -> bool:
+    return schema.get("type") == "null" or any(map(_takes_null, schema.get("anyOf", ())))
+
+
 def _value(what: str, schema: Mapping[str, Any], value: Any) -> Any:
     """Convert one argument or nested value to its type."""
     if "anyOf" in schema:
@@ -281,6 +295,7 @@ def _any_of(what: str, schema: Mapping[str, Any], value: Any) -> Any:
 def _object(what: str, schema: Mapping[str, Any], value: Mapping[str, Any]) -> dict[str, Any]:
     """Convert an object and its values."""
     properties = schema.get("properties", {})
+    value = _without_nulls(value, properties)
     for name in schema.get("required", ()):
         if name not in value:
             raise ValidationError(f"{what} lacks {name!r}")

@@ -77,7 +77,7 @@ ERRORS: Final = (
     ErrorForm(errors.PendingReviewError, Exit.FAILED, 409, _REVIEW),
     ErrorForm(errors.ModelMismatchError, Exit.MODEL, 409, _EMBEDDER),
     ErrorForm(errors.StoreError, Exit.STORE, 500, _STORE),
-    ErrorForm(errors.StoreAwayError, Exit.STORE, 500, _STORE),
+    ErrorForm(errors.StoreAwayError, Exit.STORE, 503, _STORE),
     ErrorForm(errors.CorruptStoreError, Exit.STORE, 500, _DAMAGED),
     ErrorForm(errors.StoreLockedError, Exit.STORE, 503, _LOCKED),
     ErrorForm(errors.SchemaVersionError, Exit.STORE, 500, _STORE),
@@ -168,6 +168,8 @@ def public_message(error: BaseException) -> str:
         return error.public if isinstance(error, errors.NotAvailableError) else str(error)
     if form.kind is errors.DerivationError:
         return "the document is stored, but its chunks, vectors or layers are not"
+    if form.kind is errors.StoreAwayError:
+        return "the store does not answer, and may have committed a write: try again later"
     return _BY_STATUS[form.status]
 
 

@@ -20,6 +20,7 @@ from triptych.answers import AnswerReceipt, Citation
 from triptych.answers.options import ASK_DEFAULTS, CONTEXT_DEFAULTS, FORM_DEFAULTS
 from triptych.answers.pack import ContextReceipt
 from triptych.answers.pieces import FORMATS
+from triptych.errors import ValidationError
 from triptych.records import (
     DocumentSummary,
     Layer,
@@ -34,7 +35,12 @@ from triptych.records import (
 from triptych.records.serialization import from_dict, to_json
 from triptych.service import Service
 from triptych.service.operations import Effect, OperationTraits, operations_of
-from triptych_adapters.wire.arguments import json_schema, object_schema, read_arguments
+from triptych_adapters.wire.arguments import (
+    json_schema,
+    object_schema,
+    read_arguments,
+    read_object,
+)
 
 _Schema = dict[str, Any]
 
@@ -87,7 +93,11 @@ class Operation:
         Raises:
             ValidationError: an argument is missing, unknown or invalid.
         """
-        values = read_arguments(self.name, self.parameters, arguments)
+        given = read_object(self.name, arguments)
+        if self.name == "purge" and given.get("name", "") is None:
+            # Of one document, or of all: a variable that is not set must not decide that.
+            raise ValidationError("purge: the name is null: leave it out to purge the dataset")
+        values = read_arguments(self.name, self.parameters, given)
         return {
             name: from_dict(_RECORDS[name], value) if name in _RECORDS else value
             for name, value in values.items()
@@ -155,7 +165,8 @@ QUERY: Final[Mapping[str, _Schema]] = {
         "The search query: a full question, or words that the text is likely to contain."
     ),
     "dataset_id": _text(
-        "The exact id of the dataset to search; required without dataset_ids or scope.",
+        "The exact id of the dataset to search; needed only if there are several, and neither "
+        "dataset_ids nor scope is given.",
     ),
     "dataset_ids": _several(
         str,

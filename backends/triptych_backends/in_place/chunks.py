@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -34,6 +35,7 @@ from triptych_backends.in_place.keyword_lane import Part, find_by_keyword
 from triptych_backends.in_place.source import InPlaceSource
 from triptych_backends.in_place.table import OpenTable, Row, Text, best_of, query_words
 
+_log = logging.getLogger("triptych.tables")
 T = TypeVar("T")
 V = TypeVar("V")
 _Pair = tuple[OpenTable, int]
@@ -262,7 +264,8 @@ def _found_in(pairs: Sequence[_Pair], search: Callable[[OpenTable, int], Sequenc
     if len(failed) == len(pairs):
         raise failed[0][1]
     for place, reason in failed:
-        warn(FailureWarning(f"the vectors of {place} were not searched", reason))
+        _log.warning("the vectors of %s were not searched: %s", place, reason)
+        warn(FailureWarning("a pair of columns was not searched by vector", f"{place}: {reason}"))
     return found
 
 

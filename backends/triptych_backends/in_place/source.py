@@ -7,13 +7,20 @@ import time
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from triptych.contracts import Embedder
-from triptych.errors import NotAvailableError, ValidationError
+from triptych.errors import (
+    ModelMismatchError,
+    NotAvailableError,
+    NotFoundError,
+    StoreError,
+    ValidationError,
+)
 from triptych.records import DatasetConfig, DatasetStats, Finding
 from triptych.text import get_analyzer
 from triptych_backends.in_place.spec import TableSpec
@@ -30,6 +37,15 @@ _SECONDS: Final = 60.0
 """So long a number is used again: what is not ours changes, but its statistics hardly."""
 
 _MOST: Final = 10_000
+
+
+@contextmanager
+def store_errors() -> Iterator[None]:
+    """Raise what is wrong with a table as a StoreError: it is not the fault of who searches."""
+    try:
+        yield
+    except (ModelMismatchError, NotFoundError, ValidationError) as error:
+        raise StoreError(str(error)) from error
 
 
 class Counts:
@@ -114,15 +130,19 @@ class InPlaceSource(ABC, Generic[Opened]):
         """What ``ask`` reads of the tables of these datasets, each once; others are left out.
 
         Raises:
-            NotFoundError: a table does not exist, or not for this user.
-            ValidationError: a column does not exist, or does not serve.
-            ModelMismatchError: vectors are of another width than the embedder's.
-            StoreError: the database failed.
+            StoreError: the database failed, or a table is not as its spec says.
         """
 
     @abstractmethod
     def examine(self, dataset_id: str) -> Iterator[Finding]:
-        """What makes searches of a table slow; it is loaded again. Raises what `read` does."""
+        """What makes searches of a table slow; it is loaded again.
+
+        Raises:
+            NotFoundError: the table does not exist, or not for this user.
+            ValidationError: a column does not exist, or does not serve.
+            ModelMismatchError: vectors are of another width than the embedder's.
+            StoreError: the database failed.
+        """
 
     def close(self) -> None:
         """Close every connection. Idempotent."""

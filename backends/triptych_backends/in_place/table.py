@@ -246,7 +246,7 @@ class OpenTable(Protocol):
         """The ``limit`` rows that pass, have a text, and are nearest to ``vector``.
 
         Raises:
-            ModelMismatchError: the vector is not as wide as those of the table.
+            StoreError: the vectors of the table do not serve, or are of another width.
             ValidationError: it is not one row of finite numbers.
         """
         ...

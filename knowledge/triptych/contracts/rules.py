@@ -52,8 +52,8 @@ _NO_SYSTEM = SystemData()
 # Datasets
 
 
-def only_dataset(datasets: Sequence[str]) -> str:
-    """Return the only dataset.
+def only_dataset(datasets: Sequence[str], advice: str = "name one") -> str:
+    """Return the only dataset; ``advice`` says what to do where there are several.
 
     Raises:
         NotFoundError: there is no dataset.
@@ -63,7 +63,7 @@ def only_dataset(datasets: Sequence[str]) -> str:
         raise NotFoundError("there is no dataset yet: name the dataset to create")
     if len(datasets) > 1:
         known = ", ".join(map(repr, datasets[:10]))
-        raise ValidationError(f"the store has several datasets ({known}): name one")
+        raise ValidationError(f"the store has several datasets ({known}): {advice}")
     return datasets[0]
 
 

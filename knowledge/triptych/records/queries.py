@@ -25,6 +25,12 @@ from triptych.records.values import (
 )
 
 
+class Unnamed(str):
+    """Of a query that names no dataset: not what a program has of a variable that is not set."""
+
+    __slots__ = ()
+
+
 @attrs.frozen(kw_only=True, slots=True)
 class Query:
     """A question to a search, with all its options.
@@ -32,7 +38,8 @@ class Query:
     Attributes:
         text: the question, or some words. Empty with a ``where``: all that passes it is listed, by
             dataset, document name and chunk index, with the score 0.
-        dataset_id: which dataset; needed unless ``dataset_ids`` or ``scope`` says where.
+        dataset_id: which dataset; needed only if there are several, and neither ``dataset_ids``
+            nor ``scope`` says where. "" and None (such as from an unset variable) are invalid.
         dataset_ids: several datasets, searched as one, in place of ``dataset_id``.
         scope: "single" or "all".
         mode: "bm25", "vector" or "hybrid", or the name of another lane; None is hybrid when an
@@ -61,7 +68,7 @@ class Query:
     """
 
     text: str
-    dataset_id: str = ""
+    dataset_id: str = Unnamed()
     dataset_ids: Sequence[str] = ()
     scope: Scope | str = Scope.SINGLE
     mode: Mode | str | None = None
@@ -253,7 +260,7 @@ class SearchOptions(DatasetSearchOptions, total=False):
     """What a search takes beside the query's text: also where it looks; see `Query`.
 
     Keys:
-        dataset_id: the dataset, needed unless ``dataset_ids`` or ``scope`` says where.
+        dataset_id: the dataset; without it, ``dataset_ids`` and ``scope``, the only one.
         dataset_ids: several datasets, searched as one.
         scope: "single" or "all".
     """

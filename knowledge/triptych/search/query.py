@@ -24,7 +24,7 @@ from triptych.records import (
     to_mode,
     to_scope,
 )
-from triptych.records.queries import check_option_names
+from triptych.records.queries import Unnamed, check_option_names
 
 DEFAULT_THRESHOLD = 0.1 / 2.2
 """A keyword score below which chunks are hardly relevant, for ``min_scores={"bm25": …}``. No code
@@ -131,6 +131,12 @@ def query_of(query: Query | str, options: Mapping[str, Any]) -> Query:
     if isinstance(query, Query):
         return attrs.evolve(query, **fields) if fields else query
     return Query(text=query, **fields)
+
+
+def names_none(query: Query) -> bool:
+    """Whether a query is of the only dataset, as it does not say where to search."""
+    places = query.dataset_ids or to_scope(query.scope) is Scope.ALL
+    return isinstance(query.dataset_id, Unnamed) and not places
 
 
 def resolve_mode(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Unpack
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Unpack
 
+import attrs
+
+from triptych.contracts.rules import only_dataset
 from triptych.records import Explanation, Mode, Query, Result, check_text
 from triptych.records.queries import SearchOptions, split_options
-from triptych.search.query import check_queries, query_of
+from triptych.search.query import check_queries, names_none, query_of
 from triptych.service.base import ServiceBase
 from triptych.service.operations import Effect, operation
 
@@ -29,17 +32,17 @@ class Searches(ServiceBase):
         """Search for chunks (L2), abstracts (L0) or overviews (L1).
 
         ``query`` is a `Query` or its text. ``options`` are the other fields of `Query`:
-        ``dataset_id`` (or ``scope="all"``), ``mode``, ``layer``, ``top_k`` (10), ``threshold``,
-        ``min_scores``, ``where``, ``fresh_only``, ``keyword_boost`` and more; see `SearchOptions`.
-        All hits are read in one snapshot.
+        ``dataset_id`` (default: the only one) or ``scope="all"``, ``mode``, ``layer``, ``top_k``
+        (10), ``threshold``, ``min_scores``, ``where``, ``fresh_only``, ``keyword_boost`` and more;
+        see `SearchOptions`. All hits are read in one snapshot.
 
         Raises:
-            ValidationError: a field of the query is invalid.
+            ValidationError: a field of the query is invalid, or it names none of several datasets.
             NotFoundError: the dataset does not exist.
             NotAvailableError: the mode is not available (hybrid mode adds a warning instead).
             ModelMismatchError: in vector mode, the dataset holds vectors of another model.
         """
-        return self._first.search(query_of(query, options))
+        return self._first.search(self._query(query, options))
 
     @operation(Effect.READS)
     def search_documents(self, query: Query | str, **options: Unpack[SearchOptions]) -> Result:
@@ -48,7 +51,7 @@ class Searches(ServiceBase):
         As `search`, but ``layer`` is ignored: hits have ``layer`` None, and their content is the
         beginning of the document.
         """
-        return self._first.search_documents(query_of(query, options))
+        return self._first.search_documents(self._query(query, options))
 
     @operation(Effect.READS, long=True)
     def search_many(
@@ -60,7 +63,7 @@ class Searches(ServiceBase):
         warning and vector mode raises the error, as in `search`.
         """
         several = check_queries(queries)
-        return self._first.search_many([query_of(query, options) for query in several])
+        return self._first.search_many(self._named([query_of(query, options) for query in several]))
 
     @operation(Effect.READS)
     def explain(
@@ -79,7 +82,7 @@ class Searches(ServiceBase):
             TriptychError: as `search`.
         """
         doc_name = check_text(doc_name, "a document name")
-        return self.searches.explain(query_of(query, options), doc_name)
+        return self.searches.explain(self._query(query, options), doc_name)
 
     # Contexts and answers
 
@@ -104,7 +107,7 @@ class Searches(ServiceBase):
         own, searched = split_options(options, CONTEXT_DEFAULTS)
         settings = ContextSettings(token_budget=token_budget, prefix_counter=own["counter"], **own)
         contexts = self._parts.contexts(self.searches)
-        return contexts.build(query_of(query, searched), settings)
+        return contexts.build(self._query(query, searched), settings)
 
     @operation(Effect.READS)
     def context_prefix(self, prefix_tokens: int, **options: Unpack[PrefixOptions]) -> ContextPrefix:
@@ -123,7 +126,7 @@ class Searches(ServiceBase):
             token_budget=0, prefix_tokens=prefix_tokens, prefix_counter=own["counter"], **own
         )
         # The text has no effect, but a query must have words.
-        query = query_of("all", {**searched, "mode": Mode.BM25})
+        query = self._query("all", {**searched, "mode": Mode.BM25})
         return self._parts.contexts(self.searches).prefix(query, settings)
 
     @operation(Effect.READS)
@@ -195,4 +198,17 @@ class Searches(ServiceBase):
 
         wired = {"llm": self.options.llm, "answerability": self.options.answerability}
         own, searched = split_options(options, ASK_DEFAULTS, wired)
-        return AskRequest.of(query_of(question, searched), **own)
+        return AskRequest.of(self._query(question, searched), **own)
+
+    def _query(self, query: Query | str, options: Mapping[str, Any]) -> Query:
+        return self._named([query_of(query, options)])[0]
+
+    def _named(self, queries: list[Query]) -> list[Query]:
+        """Return the queries; those that name no dataset are of the only one."""
+        if not any(map(names_none, queries)):
+            return queries
+        advice = "name a dataset_id, or search everywhere with scope='all'"
+        only = only_dataset(self.documents.list_datasets(), advice)
+        return [
+            attrs.evolve(each, dataset_id=only) if names_none(each) else each for each in queries
+        ]

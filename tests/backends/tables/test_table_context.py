@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from support.asgi import Client
 from support.foreign_tables import EMBEDDER, ForeignTables, foreign_tables, vector_of
 from support.postgres import PostgresServer
 
@@ -16,6 +18,8 @@ pytest.importorskip("psycopg")
 import triptych
 from triptych import StoreError
 from triptych.search import Pipeline
+from triptych.testing.fakes import ScriptedLLM
+from triptych_adapters.http.app import create_app
 from triptych_factory import open_tables
 
 WORDS = [
@@ -27,6 +31,7 @@ PART = (
     "a drawing that shows how it is put in."
 )
 WIDTH = EMBEDDER.dimension
+UNSEARCHED = "a pair of columns was not searched by vector"
 QUESTION = "which electric kettle takes the XJ9000"
 
 
@@ -82,8 +87,68 @@ def test_a_pair_of_columns_that_fails_leaves_the_others(made: ForeignTables, key
             assert found.hits[0].doc_name == "part"
             assert "vector" in found.hits[0].scores
             (warning,) = found.warnings
-            assert warning.startswith("the vectors of 'title' of 'parts' were not searched: ")
+            assert warning.startswith(f"{UNSEARCHED}: 'title' of 'parts': ")
             assert "title_vector" in warning
         made.execute("ALTER TABLE parts DROP COLUMN vector")
         with pytest.raises(StoreError, match="have changed"):
             kb.search(PART, dataset_id="parts", mode="vector")
+
+
+@pytest.mark.parametrize("keywords", ["auto", "nearest"])
+@pytest.mark.parametrize(
+    ("broken", "mended", "reason"),
+    [
+        ("DROP COLUMN title_vector", f"ADD title_vector vector({WIDTH})", "no column 'title_vec"),
+        (
+            "ALTER title_vector TYPE text",
+            f"ALTER title_vector TYPE vector({WIDTH}) USING title_vector::vector({WIDTH})",
+            "of type text, which cannot be its vector",
+        ),
+        (
+            "DROP COLUMN title_vector, ADD title_vector vector(3)",
+            f"DROP COLUMN title_vector, ADD title_vector vector({WIDTH})",
+            r"is vector\(3\), but the embedder",
+        ),
+    ],
+    ids=["missing", "type", "width"],
+)
+def test_a_pair_that_is_broken_at_the_start_leaves_the_others(
+    made: ForeignTables,
+    caplog: pytest.LogCaptureFixture,
+    keywords: str,
+    broken: str,
+    mended: str,
+    reason: str,
+) -> None:
+    made.execute(f"ALTER TABLE parts {broken}")
+    spec = table(("body", "vector"), ("title", "title_vector"), keywords=keywords)
+    with open_tables(made.url, [spec], embedder=EMBEDDER) as kb:
+        pipeline = Pipeline(name="shop", over=kb, llm=ScriptedLLM("It is [1]."))
+        with triptych.open("memory://", embedder=None, pipelines=[pipeline]) as shop:
+            client = Client(create_app(shop))
+            for mode in ("vector", "hybrid", "bm25"):
+                found = kb.search(PART, dataset_id="parts", mode=mode)
+                assert found.hits[0].doc_name == "part"
+                if mode == "bm25" and keywords == "auto":
+                    assert found.warnings == ()
+                    continue
+                (warning,) = found.warnings
+                assert re.match(rf"{UNSEARCHED}: 'title' of 'parts': .*{reason}", warning)
+            assert re.search(reason, caplog.text)
+            asked = client("POST", "/v1/pipelines/shop", json={"query": PART})
+            assert asked.json()["warnings"][0] == UNSEARCHED
+            (finding,) = kb.store.check()  # type: ignore[attr-defined]  # of the doctor
+            assert re.search(reason, finding.detail)
+            made.execute(f"ALTER TABLE parts {mended}")
+            found = kb.search(PART, dataset_id="parts")
+            assert (found.hits[0].doc_name, found.warnings) == ("part", ())
+            # Without any pair it is the server's failure, which names nothing of the database.
+            made.execute("ALTER TABLE parts DROP COLUMN title_vector, DROP COLUMN vector")
+    with open_tables(made.url, [spec], embedder=EMBEDDER) as kb:
+        client = Client(create_app(kb))
+        caplog.clear()
+        body = {"query": PART, "dataset_id": "parts", "mode": "vector"}
+        failed = client("POST", "/v1/search", json=body)
+        assert (failed.status_code, failed.json()["error"]["message"]) == (500, "the store failed")
+        assert "has no column 'vector'" in caplog.text
+        assert failed.text.count("parts") == failed.text.count("title") == 0

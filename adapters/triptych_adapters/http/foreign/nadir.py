@@ -128,7 +128,8 @@ def nadir_routes(server: Server) -> Iterator[DocumentedRoute]:
     async def healthz(request: Request) -> Response:
         failed = await server.calls.apart(looks.failed)
         if failed:
-            return json_response(encoded({"status": "failed", "failed": failed}), status=503)
+            body = encoded({"status": "failed", "failed": failed})
+            return json_response(body, status=503, headers={"Retry-After": "1"})
         return json_response(encoded({"status": "ok"}))
 
     yield DocumentedRoute(SEARCH, search)

@@ -14,7 +14,7 @@ from typing import Final
 import attrs
 from psycopg import sql
 
-from triptych.errors import NotFoundError, ValidationError
+from triptych.errors import ModelMismatchError, NotFoundError, ValidationError
 from triptych.records import FilterTree, Finding, parse_filter
 from triptych.records.filters import conditions_of
 from triptych_backends.in_place.postgres.columns import Column, identifier, kind_of
@@ -143,7 +143,7 @@ class Table:
 
 
 def load_table(reader: Reader, spec: TableSpec, language: str) -> Table:
-    """What the server says of the table.
+    """What the server says of the table; `check_vector` checks the vectors.
 
     Raises:
         NotFoundError: there is no such table for this user.
@@ -200,6 +200,26 @@ def load_table(reader: Reader, spec: TableSpec, language: str) -> Table:
         ),
         extension=extension[0][0] if extension else None,
     )
+
+
+def check_vector(pair: Pair, table: Table, width: int | None) -> None:
+    """Check the vectors of a pair; ``width`` is that of the embedder's, None for any.
+
+    Raises:
+        ValidationError: the column is missing, or its type does not serve.
+        ModelMismatchError: it is of another width.
+    """
+    if pair.vector is None:
+        return
+    found = _Finder(table.spec, table.own.fields).column(pair.vector.name, "vector", _VECTORS)
+    if width is not None and found.dimension not in (0, width):
+        raise ModelMismatchError(
+            f"the column {found.name!r} of {table.spec.table!r} is {found.type}, but the "
+            f"embedder of the pipeline makes vectors of {width}: set embedder to the model that "
+            "filled the column",
+            stored=found.type,
+            configured=str(width),
+        )
 
 
 @attrs.frozen
@@ -286,7 +306,10 @@ def _pair(
 ) -> Pair:
     spec = find.spec
     text = find.column(pair.text, "text", _TEXTS)
-    vector = None if pair.vector is None else find.column(pair.vector, "vector", _VECTORS)
+    vector = None
+    if pair.vector is not None:
+        missing = Column(name=pair.vector, type="missing", kind="none")
+        vector = find.there.get(pair.vector, missing)
     distances = [
         _BY_CLASS[str(opclass)]
         for method, opclass, shown, _, _, _ in indexes

@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from psycopg import sql
 
-from triptych.errors import ModelMismatchError, ValidationError
+from triptych.errors import ValidationError
 from triptych.records import FilterTree
-from triptych_backends.in_place.postgres.catalog import Pair, Table, TextSearch
+from triptych_backends.in_place.postgres.catalog import Pair, Table, TextSearch, check_vector
 from triptych_backends.in_place.postgres.columns import Column, identifier, read_value, select
 from triptych_backends.in_place.postgres.conditions import Parameters, condition
 from triptych_backends.in_place.postgres.connections import Reader
+from triptych_backends.in_place.source import store_errors
 from triptych_backends.in_place.table import QueryWord, Row, WantedWord
 from triptych_backends.sql.document_rows import EPOCH
 
@@ -168,23 +169,6 @@ _EFFORT: Final = {
 }
 
 
-def check_width(pair: Pair, table: Table, width: int) -> None:
-    """Refuse a query vector of another width than the column's.
-
-    Raises:
-        ModelMismatchError: it is of another model.
-    """
-    column = pair.vector
-    if column is not None and column.dimension and column.dimension != width:
-        raise ModelMismatchError(
-            f"the column {column.name!r} of {table.spec.table!r} is {column.type}, but the "
-            f"embedder of the pipeline makes vectors of {width}: set embedder to the model that "
-            "filled the column",
-            stored=column.type,
-            configured=str(width),
-        )
-
-
 def find_nearest(
     reader: Reader,
     table: Table,
@@ -198,15 +182,16 @@ def find_nearest(
     There are min(limit, matches) of them.
 
     Raises:
-        ModelMismatchError: it is not as wide as the column.
-        ValidationError: it is not one row of finite numbers.
+        StoreError: the column does not serve, or is of another width.
+        ValidationError: ``vector`` is not one row of finite numbers.
     """
     query = np.asarray(vector, np.float32)
     if query.ndim != 1 or not np.isfinite(query).all():
         raise ValidationError("a query vector must be one row of finite numbers")
     if pair.vector is None or limit <= 0:
         return []
-    check_width(pair, table, len(query))
+    with store_errors():
+        check_vector(pair, table, len(query))
     reader.configure({**_EFFORT, "hnsw.ef_search": str(min(max(limit, 100), 1000))})
     found = _asked(reader, table, pair, query, limit, tree, exact=False)
     if len(found) < limit:

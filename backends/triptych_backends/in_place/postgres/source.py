@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, TypeVar
 
 import attrs
 from psycopg import sql
 
+from triptych.errors import ModelMismatchError, ValidationError
 from triptych.records import FilterTree, Finding, Vector
-from triptych_backends.in_place.postgres.catalog import Table, findings, load_table
+from triptych_backends.in_place.postgres.catalog import Table, check_vector, findings, load_table
 from triptych_backends.in_place.postgres.columns import identifier
 from triptych_backends.in_place.postgres.conditions import Parameters, name_condition
 from triptych_backends.in_place.postgres.connections import ForeignDatabase, Reader
 from triptych_backends.in_place.postgres.reads import (
     best_texts,
-    check_width,
     find_nearest,
     matches,
     read_rows,
     searched,
 )
-from triptych_backends.in_place.source import InPlaceSource
+from triptych_backends.in_place.source import InPlaceSource, store_errors
 from triptych_backends.in_place.spec import TableSpec
 from triptych_backends.in_place.table import Near, QueryWord, Row, Text, WantedWord
 
@@ -155,7 +156,12 @@ class TableSource(InPlaceSource[PostgresTable]):
         def asked(reader: Reader) -> T:
             tables = self._tables
             if tables is None:
-                tables = self._tables = {name: self._load(reader, name) for name in self.names}
+                with store_errors():
+                    tables = {name: self._load(reader, name) for name in self.names}
+                with suppress(ModelMismatchError, ValidationError):  # looked at again: it is mended
+                    for table in tables.values():
+                        self._check(table)
+                    self._tables = tables
             wanted = [tables[each] for each in dict.fromkeys(dataset_ids) if each in tables]
             return ask([PostgresTable(reader, table, self.where) for table in wanted])
 
@@ -163,11 +169,12 @@ class TableSource(InPlaceSource[PostgresTable]):
 
     def examine(self, dataset_id: str) -> Iterator[Finding]:
         table = self.database.read(lambda reader: self._load(reader, dataset_id))
+        self._check(table)
         return findings(table)
 
     def _load(self, reader: Reader, name: str) -> Table:
-        table = load_table(reader, self.specs[name], self.language)
-        if self.width is not None:
-            for pair in table.pairs:
-                check_width(pair, table, self.width)
-        return table
+        return load_table(reader, self.specs[name], self.language)
+
+    def _check(self, table: Table) -> None:
+        for pair in table.pairs:
+            check_vector(pair, table, self.width)

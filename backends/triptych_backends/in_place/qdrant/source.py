@@ -30,7 +30,7 @@ from triptych_backends.in_place.qdrant.connection import (
     PointReader,
     VectorSpace,
 )
-from triptych_backends.in_place.source import InPlaceSource
+from triptych_backends.in_place.source import InPlaceSource, store_errors
 from triptych_backends.in_place.spec import TableSpec
 from triptych_backends.in_place.table import Near, QueryWord, Row, Text, WantedWord
 
@@ -345,7 +345,8 @@ class CollectionSource(InPlaceSource[OpenCollection]):
         """The collection as it was when it was first used."""
         found = self._collections.get(name)
         if found is None:
-            found = self._collections.setdefault(name, self._load(name))
+            with store_errors():
+                found = self._collections.setdefault(name, self._load(name))
         return found
 
     def _load(self, name: str) -> Collection:
