@@ -387,3 +387,16 @@ def test_a_query_that_can_be_read_in_two_ways_is_refused(
     answer = client(method, path)
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "INVALID_REQUEST")
     assert client("GET", "/v1/stats").json()["docs"] == 3
+
+
+def test_the_only_dataset_need_not_be_named(service: Service) -> None:
+    service.put_document("notes", "a.md", "A word of sessions.")
+    client = Client(create_app(service, write=True), **KEY)
+    assert client("POST", "/v1/query", json={"text": "sessions"}).json()["hits"]
+    assert client("GET", "/v1/stats").json()["chunks"] == 1
+    assert client("POST", "/search", json={"query": "sessions"}).json()["results"]
+    service.put_document("more", "b.md", "More.")
+    several = client("POST", "/search", json={"query": "sessions"})
+    assert (several.status_code, "'more', 'notes'" in several.text) == (400, True)
+    assert client("POST", "/v1/index", json={"documents": DOCUMENTS}).json() == {"added": 3}
+    assert client("GET", "/v1/stats").json()["chunks"] == 3  # now there is a "default"

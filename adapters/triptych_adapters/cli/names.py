@@ -54,12 +54,9 @@ def dataset_in_use(service: Service, named: str | None) -> str:
     Raises:
         ValidationError: none is named, and there are several without a ``default``.
     """
-    from triptych.contracts.rules import only_dataset
+    from triptych.contracts import rules
 
-    if named is not None:
-        return named
-    datasets = service.list_datasets()
-    return "default" if "default" in datasets or not datasets else only_dataset(datasets)
+    return rules.dataset_in_use(service.list_datasets()) if named is None else named
 
 
 def find_document(service: Service, text: str, dataset: str | None) -> NamedDocument:

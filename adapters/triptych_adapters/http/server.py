@@ -23,6 +23,7 @@ from starlette.types import Scope
 
 from triptych._internal.progress import ProgressCallback
 from triptych.access.service import RestrictedService
+from triptych.contracts.rules import dataset_in_use
 from triptych.deadlines import CancelScope, deadline
 from triptych.errors import AccessDeniedError, AuthenticationError, TooManyRequestsError
 from triptych.service import Service
@@ -382,6 +383,12 @@ class Server:
     roots: Callable[[Service], Sequence[RememberedRoot]] | None = None
     add_folder: AddFolder | None = None
     folder_code: str = attrs.field(default="", repr=False)
+
+    async def dataset_of(self, service: Service) -> str:
+        """The dataset that a read means which names none: `dataset`, else the only one."""
+        if self.dataset != "default":
+            return self.dataset
+        return await self.calls.apart(lambda: dataset_in_use(service.list_datasets()))
 
     async def service_of(self, request: Request, *, named: bool = False) -> Service:
         """What the sender of a request may use.

@@ -52,6 +52,15 @@ _NO_SYSTEM = SystemData()
 # Datasets
 
 
+def dataset_in_use(datasets: Sequence[str]) -> str:
+    """Return "default" where it is one of ``datasets`` or there is none, else the only one.
+
+    Raises:
+        ValidationError: there are several, and none is "default".
+    """
+    return "default" if "default" in datasets or not datasets else only_dataset(datasets)
+
+
 def only_dataset(datasets: Sequence[str], advice: str = "name one") -> str:
     """Return the only dataset; ``advice`` says what to do where there are several.
 

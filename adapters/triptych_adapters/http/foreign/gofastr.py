@@ -150,7 +150,11 @@ def gofastr_routes(server: Server) -> Iterator[DocumentedRoute]:
     async def opened(request: Request, described: RouteDescription) -> tuple[Service, str]:
         """What the sender may use, and the dataset that is asked for."""
         service = await server.service_of(request, named=True)
-        return service, _queried(request, described).get("dataset", server.dataset)
+        named: str | None = _queried(request, described).get("dataset")
+        if named is None:
+            reads = described in (QUERY, STATS)
+            named = await server.dataset_of(service) if reads else server.dataset
+        return service, named
 
     async def index(request: Request) -> Response:
         service, dataset = await opened(request, INDEX)

@@ -93,7 +93,7 @@ def nadir_routes(server: Server) -> Iterator[DocumentedRoute]:
     async def search(request: Request) -> Response:
         service = await server.service_of(request)
         body = await body_of(request, SEARCH, server.limits)
-        options = _options(server.dataset, body)
+        options = _options(await server.dataset_of(service), body)
         query, keyword = body.get("query", ""), body.get("keyword", "")
         if not (query or keyword) or (query and keyword and body.get("generate")):
             raise ValidationError("nadir_search: give query or keyword; generate answers a query")
