@@ -60,6 +60,7 @@ PAGE_OF = {
     "admin create": "../concepts.md#datasets-and-their-configuration",
     "admin spaces": "../how-to/change-the-embedder.md",
     "work": "../how-to/workers.md",
+    "trust": "settings.md#what-a-folders-file-may-do",
     "doctor": "../how-to/doctor.md",
     "import": "../how-to/import-and-export.md",
     "export": "../how-to/import-and-export.md",
@@ -158,7 +159,7 @@ def _settings(old: list[str]) -> list[str]:
         said.setdefault(name.strip("`"), [default, values])
     rows = []
     for field in attrs.fields(Settings):
-        if field.name == "sources":
+        if not field.metadata:  # where they come from, and what is not in force
             continue
         if field.name not in said:
             raise ValueError(f"settings.md does not say what {field.name} takes: add a row for it")

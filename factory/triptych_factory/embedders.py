@@ -291,7 +291,22 @@ def recall_embedder(signature: str, settings: Settings) -> Embedder:
     return RecalledEmbedder(signature, partial(_made, signature, settings))
 
 
-def _setting_of(signature: str) -> str | None:
+def untrusted_embedder(signature: str, name: str) -> Embedder:
+    """Return an embedder that sends nothing: the store names ``name``, and nobody has trusted it.
+
+    What it raises says what to do; the store can be read, and searched by keyword.
+    """
+
+    def refuse() -> Embedder:
+        raise ProviderSetupError(
+            f"the store of this folder names the embedder {name!r}, and nobody here has said that "
+            "it may have texts: run `triptych trust`, or name an embedder"
+        )
+
+    return RecalledEmbedder(signature, refuse)
+
+
+def setting_of(signature: str) -> str | None:
     """The setting that a provider's signature stands for: provider, model, width, rules."""
     provider, *parts = signature.split("/")
     widths = [at for at, part in enumerate(parts) if at and part.isdecimal()]
@@ -308,7 +323,7 @@ def _made(signature: str, settings: Settings) -> Embedder:
         NotAvailableError: it is the signature of a program's own embedder.
         ValidationError: as `build_embedder`.
     """
-    name = _setting_of(signature)
+    name = setting_of(signature)
     made = None if name is None else settings_embedder(settings, name)
     if made is None:
         raise NotAvailableError(

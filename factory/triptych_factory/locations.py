@@ -274,7 +274,7 @@ def find_store(directory: Path) -> str | None:
     directory = directory.absolute()
     for folder in (directory, *directory.parents):
         found = store_in(folder)
-        if found is not None and (folder == directory or _is_own(folder)):
+        if found is not None and (folder == directory or is_own(folder)):
             return found
     return None
 
@@ -317,7 +317,8 @@ def store_in(folder: Path) -> str | None:
     return str(folder / STORE_FILE) if (folder / STORE_FILE).is_file() else None
 
 
-def _is_own(folder: Path) -> bool:
+def is_own(folder: Path) -> bool:
+    """Whether the folder belongs to the user; on a system without owners each does."""
     if not hasattr(os, "getuid"):
         return True
     try:

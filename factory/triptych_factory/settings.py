@@ -18,16 +18,19 @@ from triptych._internal.wording import did_you_mean
 from triptych.errors import ValidationError
 from triptych_factory.locations import (
     find_store,
+    is_own,
     relative_to,
     shown_location,
     user_config_file,
     user_store,
 )
 from triptych_factory.provider_access import TRUSTED_HOSTS, Origin, url_repr
+from triptych_factory.trust import in_force
 
 FILE_NAME = "triptych.toml"
 PREFIX = "TRIPTYCH_"
 
+_FOUND = "found from here upwards"
 _SECRETS = frozenset({"api_key", "llm_api_key"})
 _UNQUOTED = _SECRETS | {"llm_base_url"}
 _MODELS = frozenset({"reranker", "sparse_encoder"})
@@ -182,6 +185,7 @@ class Settings:
         llm_concurrency: the maximum number of concurrent calls.
         pipelines: the tables ``[pipelines.NAME]`` of the file: see `triptych.search.Pipeline`.
         sources: the source of each value that is not a default.
+        notice: what of the folder's file is not in force, and why; "" for nothing.
     """
 
     url: str = _setting(
@@ -214,6 +218,7 @@ class Settings:
     llm_concurrency: int = _setting(_integer(1, 64), 4)
     pipelines: Mapping[str, Mapping[str, Any]] = _setting(_tables, attrs.Factory(dict))
     sources: Mapping[str, str] = attrs.field(factory=dict, eq=False, repr=False)
+    notice: str = attrs.field(default="", eq=False, repr=False)
 
     @classmethod
     def resolve(
@@ -237,41 +242,34 @@ class Settings:
                 message names the file, variable or argument.
         """
         environ = os.environ if environ is None else environ
-        values: dict[str, Any] = {}
-        sources: dict[str, str] = {}
         directory = Path.cwd() if directory is None else directory
         user_file = user_config_file(environ)
-        for file in (user_file if user_file.is_file() else None, find_file(directory)):
-            if file is None:
-                continue
-            for key, value in _read_file(file).items():
-                values[key] = _parse(key, value, f"{key!r} in {file}")
-                sources[key] = str(file)
-            if sources.get("url") == str(file):
-                values["url"] = relative_to(values["url"], file.parent)
-            if sources.get("ca_file") == str(file):
-                values["ca_file"] = str(file.parent / Path(values["ca_file"]).expanduser())
-            for key in _MODELS & values.keys():
-                if sources.get(key) == str(file):
-                    values[key] = _model_from(values[key], file.parent)
-            if sources.get("pipelines") == str(file):
-                values["pipelines"] = _models_from(values["pipelines"], file.parent)
+        said = _Given()
         for key in _PARSERS.keys() - _FILE_ONLY:
             variable = PREFIX + key.upper()
             if environ.get(variable):
-                values[key] = _parse(key, environ[variable], f"the variable {variable}")
-                sources[key] = variable
+                said.take(key, environ[variable], f"the variable {variable}", variable)
         for key, argument in (arguments or {}).items():
             if argument is not None:
                 _check_key(key, "an argument")
-                values[key] = _parse(key, argument, f"the argument {key}")
-                sources[key] = "argument"
-        if "url" not in values:
-            found = find_store(directory)
-            values["url"] = str(user_store(environ)) if found is None else found
-            if found is not None:
-                sources["url"] = "found from here upwards"
-        settings = cls(**values, sources=sources)
+                said.take(key, argument, f"the argument {key}", "argument")
+        own = _Given()
+        if user_file.is_file():
+            own.take_file(user_file, _read_file(user_file)[0])
+        found = find_store(directory)
+        own.values.setdefault("url", found or str(user_store(environ)))
+        if found == own.values["url"]:
+            own.sources.setdefault("url", _FOUND)
+        notice = ""
+        came = read_folder_file(directory)
+        if came is not None:
+            file, content, folder = came
+            url = said.values.get("url") or (None if "url" in folder else own.values["url"])
+            kept, notice = in_force(file, content, folder, url, environ)
+            own.values |= kept
+            own.sources |= {key: str(file) for key in kept}
+        values, sources = own.values | said.values, own.sources | said.sources
+        settings = cls(**values, sources=sources, notice=notice)
         settings._check_together()
         return settings
 
@@ -288,6 +286,12 @@ class Settings:
         if source == "argument":
             return "argument"
         return "environment" if source == PREFIX + name.upper() else "file"
+
+    @property
+    def store_came_along(self) -> bool:
+        """Whether the store in use was found here, or named by a folder's file: nobody chose it."""
+        source = self.sources.get("url", "")
+        return source == _FOUND or Path(source).name == FILE_NAME
 
     def place(self, name: str) -> str:
         """Return the name and source of a setting for messages."""
@@ -336,11 +340,57 @@ _PARSERS: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
+@attrs.define
+class _Given:
+    """Values of settings, each with its source."""
+
+    values: dict[str, Any] = attrs.field(factory=dict)
+    sources: dict[str, str] = attrs.field(factory=dict)
+
+    def take(self, key: str, value: Any, where: str, source: str) -> None:
+        self.values[key] = _parse(key, value, where)
+        self.sources[key] = source
+
+    def take_file(self, file: Path, table: Mapping[str, Any]) -> None:
+        """Take what a settings file says; its relative paths are resolved against its folder."""
+        for key, value in table.items():
+            self.take(key, value, f"{key!r} in {file}", str(file))
+        values = self.values
+        if "url" in values:
+            values["url"] = relative_to(values["url"], file.parent)
+        if "ca_file" in values:
+            values["ca_file"] = str(file.parent / Path(values["ca_file"]).expanduser())
+        for key in _MODELS & values.keys():
+            values[key] = _model_from(values[key], file.parent)
+        if "pipelines" in values:
+            values["pipelines"] = _models_from(values["pipelines"], file.parent)
+
+
 def find_file(directory: Path) -> Path | None:
-    """The nearest ``triptych.toml`` in ``directory`` or above it."""
+    """The nearest ``triptych.toml`` in ``directory`` or above it.
+
+    Above ``directory`` only folders count that belong to the user.
+    """
     directory = directory.absolute()
-    places = (folder / FILE_NAME for folder in (directory, *directory.parents))
-    return next((each for each in places if each.is_file()), None)
+    for folder in (directory, *directory.parents):
+        if (folder / FILE_NAME).is_file() and (folder == directory or is_own(folder)):
+            return folder / FILE_NAME
+    return None
+
+
+def read_folder_file(directory: Path) -> tuple[Path, bytes, dict[str, Any]] | None:
+    """The nearest ``triptych.toml``, its content, and its values.
+
+    Raises:
+        ValidationError: it cannot be read, or a value is invalid.
+    """
+    file = find_file(directory)
+    if file is None:
+        return None
+    table, content = _read_file(file)
+    given = _Given()
+    given.take_file(file, table)
+    return file, content, given.values
 
 
 def unknown_variables(environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
@@ -355,16 +405,17 @@ def debug_requested() -> bool:
     return os.environ.get("TRIPTYCH_DEBUG", "") not in ("", "0")
 
 
-def _read_file(file: Path) -> dict[str, Any]:
+def _read_file(file: Path) -> tuple[dict[str, Any], bytes]:
     import tomllib  # most commands find no file
 
     try:
-        table = tomllib.loads(file.read_text(encoding="utf-8-sig"))
+        content = file.read_bytes()
+        table = tomllib.loads(content.decode("utf-8-sig"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ValidationError(f"{file} cannot be read as TOML: {error}") from error
     for key in table:
         _check_key(key, str(file))
-    return table
+    return table, content
 
 
 def _check_key(key: str, where: str) -> None:

@@ -7,6 +7,7 @@ import os
 import socket
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -27,6 +28,7 @@ from triptych_factory.locations import (
     user_store,
 )
 from triptych_factory.settings import Settings
+from triptych_factory.trust import Trust, remember
 
 SYNC_STATE = Check(
     "sync.state",
@@ -90,7 +92,13 @@ def remembered_roots(service: Service, settings: Settings) -> RememberedRoots:
     Raises:
         NotAvailableError: the store keeps no settings.
     """
-    return RememberedRoots(service.capabilities.settings, base_of(parse_location(settings.url)))
+    location, trust = parse_location(settings.url), Trust()
+    return RememberedRoots(
+        service.capabilities.settings,
+        base_of(location),
+        trusted=partial(trust.has_root, location),
+        trust=partial(remember, trust.add_root, location),
+    )
 
 
 def note_synced(remembered: RememberedRoots, directory: DirectorySync) -> None:

@@ -35,8 +35,10 @@ from triptych_factory.embedders import (
     build_sparse_encoder,
     likely_signature,
     recall_embedder,
+    setting_of,
     settings_embedder,
     stored_signature,
+    untrusted_embedder,
 )
 from triptych_factory.locations import (
     Location,
@@ -47,6 +49,7 @@ from triptych_factory.locations import (
 )
 from triptych_factory.provider_access import with_ca_file
 from triptych_factory.settings import Settings
+from triptych_factory.trust import Trust, UntrustedSettingsWarning, remember
 
 if TYPE_CHECKING:
     from triptych.parsing import FileParsers
@@ -103,6 +106,8 @@ def open_service(
             "url": _text_of(url),
         }
     )
+    if resolved.notice:
+        warnings.warn(resolved.notice, UntrustedSettingsWarning, stacklevel=3)
     if is_server(resolved.url):
         return connect(resolved, [name for name, each in objects.items() if each != ()])
     return wire(resolved, create=create, named=None, **objects)
@@ -218,9 +223,12 @@ def wire(
         scratch=_scratch,
     )
     store = open_store(location, settings, create=create)
+    name = None if chosen is None else setting_of(chosen.signature)
+    if name is not None and embedder is None:
+        remember(Trust().add_embedder, location, name)
     if by_store:
         try:
-            chosen = _of_store(store, settings, dataset_id)
+            chosen = _of_store(store, location, settings, dataset_id)
             if likely is not None and chosen is not None and likely.signature == chosen.signature:
                 chosen = likely  # which loads already
             elif preload:
@@ -302,11 +310,16 @@ def _likely(location: Location, settings: Settings, dataset_id: str) -> Embedder
     return embedder if hasattr(embedder, "preload") else None
 
 
-def _of_store(store: Store, settings: Settings, dataset_id: str) -> Embedder | None:
+def _of_store(
+    store: Store, location: Location, settings: Settings, dataset_id: str
+) -> Embedder | None:
     """The embedder that a store was filled with; the default for one that is empty."""
     signature = stored_signature(store, dataset_id)
     if signature is None:
         return settings_embedder(settings, settings.embedder)
+    name = setting_of(signature)
+    if name and settings.store_came_along and not Trust().has_embedder(location, name):
+        return untrusted_embedder(signature, name)
     return recall_embedder(signature, settings) if signature else None
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.cli_run import Shell, fresh_shell
+from support.trusted import write_trusted
 
 TABLES = """
 [pipelines.french]
@@ -110,9 +111,7 @@ def test_the_lanes_that_run_are_listed(shell: Shell) -> None:
 
 
 def test_a_pipeline_with_a_mistake_breaks_no_other_command(shell: Shell) -> None:
-    shell.write(
-        "triptych.toml", '[pipelines.good]\ntop_k = 1\n[pipelines.bad]\nllm = "anthropic:x"\n'
-    )
+    write_trusted(Path.cwd(), '[pipelines.good]\ntop_k = 1\n[pipelines.bad]\nllm = "anthropic:x"\n')
     assert len(found(shell)) == 4
     assert len(found(shell, "--pipeline", "good")) == 1
     ran = shell("list", "--pipelines")

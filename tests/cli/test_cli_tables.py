@@ -12,6 +12,7 @@ from support.asgi import Client
 from support.cli_run import Shell, fresh_shell
 from support.foreign_tables import EMBEDDER, ForeignTables, foreign_tables, vector_of
 from support.postgres import PostgresServer
+from support.trusted import write_trusted
 from triptych.testing.fakes import ScriptedLLM
 from triptych_adapters.http.app import create_app
 from triptych_factory import Settings, wire
@@ -39,7 +40,7 @@ def tables(postgres_server: PostgresServer) -> Iterator[ForeignTables]:
 @pytest.fixture
 def shell(tables: ForeignTables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
     shell = fresh_shell(tmp_path, monkeypatch)
-    shell.write("triptych.toml", described(tables))
+    write_trusted(tmp_path, described(tables))
     return shell
 
 
@@ -81,7 +82,7 @@ def test_the_doctor_and_the_list_of_pipelines_name_what_is_wrong(
     report = shell("doctor", "--json")
     assert report.code == 0, report.both
     assert report.json["checked"]["tables"] == 1
-    shell.write("triptych.toml", described(tables, text="bdy"))
+    write_trusted(Path.cwd(), described(tables, text="bdy"))
     assert "did you mean 'body'" in shell("list", "--pipelines").text
     (finding,) = shell("doctor", "--json").json["findings"]
     assert (finding["check"], finding["dataset_id"]) == ("tables.columns", "manuals")
@@ -121,7 +122,7 @@ def test_pgedges_routes_answer_from_tables(shell: Shell) -> None:
     ],
 )
 def test_a_mistake_is_named_with_its_pipeline(shell: Shell, line: str, said: str) -> None:
-    shell.write("triptych.toml", f"[pipelines.shop]\n{line}\n")
+    write_trusted(Path.cwd(), f"[pipelines.shop]\n{line}\n")
     ran = shell("search", "any", "--pipeline", "shop")
     assert ran.code != 0
     assert said in ran.err

@@ -54,6 +54,7 @@ COMMANDS = (
     "rebuild",
     "embed",
     "status",
+    "trust",
     "doctor",
     "import",
     "export",

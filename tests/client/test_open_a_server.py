@@ -10,6 +10,7 @@ import pytest
 import triptych
 from support.cli_run import ran
 from support.servers import served
+from support.trusted import write_trusted
 from triptych.errors import ValidationError
 from triptych.search import Pipeline
 from triptych_adapters.client import RemoteService
@@ -42,7 +43,8 @@ def test_what_is_the_servers_business_is_refused(url: str) -> None:
 
 
 def settings(tmp_path: Path, file: str, **environ: str) -> Settings:
-    (tmp_path / "triptych.toml").write_text(file)
+    write_trusted(tmp_path, file, tmp_path)
+    environ["XDG_DATA_HOME"] = str(tmp_path)
     return Settings.resolve(environ=environ, directory=tmp_path)
 
 

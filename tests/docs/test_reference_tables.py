@@ -119,6 +119,7 @@ ELSEWHERE = {
     "admin spaces fill": "a second embedder",
     "admin spaces swap": "a second embedder",
     "admin spaces drop": "a second embedder",
+    "trust": "a folder of others",
     "admin fetch": "a network",
     "admin proposals show": "an agent's write",
     "admin proposals approve": "an agent's write",

@@ -27,6 +27,7 @@ from support.doc_pages import (
 )
 from support.foreign_tables import foreign_tables, vector_of
 from support.postgres import PostgresServer
+from support.trusted import write_trusted
 from triptych import errors
 from triptych_adapters.cli.session import MEANINGS
 from triptych_factory import Settings
@@ -138,7 +139,7 @@ def test_every_guarantee_is_shown_by_a_test_that_exists() -> None:
 def test_every_setting_is_in_the_reference() -> None:
     page = prose(DOCS / "reference" / "settings.md")
     assert "| `pipelines` | none |" in page  # no variable holds tables
-    others = ("sources", "pipelines")
+    others = ("sources", "notice", "pipelines")
     names = [field.name for field in attrs.fields(Settings) if field.name not in others]
     missing = [name for name in names if f"| `{name}` | `TRIPTYCH_{name.upper()}` |" not in page]
     assert missing == []
@@ -146,8 +147,8 @@ def test_every_setting_is_in_the_reference() -> None:
 
 def test_the_shown_file_is_understood_and_shows_every_setting(tmp_path: Path) -> None:
     (shown,) = (b for b in blocks(DOCS / "reference" / "settings.md") if b.kind == "toml")
-    (tmp_path / "triptych.toml").write_text(shown.text, encoding="utf-8")
-    settings = Settings.resolve(environ={}, directory=tmp_path)
+    write_trusted(tmp_path, shown.text, tmp_path)
+    settings = Settings.resolve(environ={"XDG_DATA_HOME": str(tmp_path)}, directory=tmp_path)
     assert {each.name for each in settings.explain() if each.source == "default"} == set()
 
 

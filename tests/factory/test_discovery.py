@@ -75,7 +75,8 @@ def test_settings_above_do_not_hide_a_store_above(home: Path) -> None:
     make(home / "kb.db")
     (home / "project" / "triptych.toml").write_text('language = "german"')
     settings = Settings.resolve()
-    assert (settings.url, settings.language) == (str(home / "kb.db"), "german")
+    assert (settings.url, settings.language) == (str(home / "kb.db"), "english")
+    assert f"the store in use is {home / 'kb.db'}" in settings.notice
 
 
 def test_stores_of_others_above_are_not_found(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

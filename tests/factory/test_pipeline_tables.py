@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import triptych
+from support.trusted import write_trusted
 from triptych import NotFoundError, Rerank, ValidationError
 from triptych.search import MMR, FragmentRewriter, HyDE, NearDuplicates, PerDocument, Pipeline
 from triptych.search.fusion import RRFRanker, ZScoreRanker
@@ -47,12 +48,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def write(folder: Path, text: str) -> None:
-    (folder / "triptych.toml").write_text(text, encoding="utf-8")
-
-
 def test_a_pipeline_is_what_its_table_says(folder: Path) -> None:
-    write(folder, FULL)
+    write_trusted(folder, FULL)
     with triptych.open("memory://", embedder="hash") as kb:
         support, plain = kb.pipelines["support"], kb.pipelines["plain"]
         assert list(kb.pipelines) == ["support", "plain"]
@@ -76,7 +73,7 @@ def test_a_pipeline_is_what_its_table_says(folder: Path) -> None:
 
 
 def test_a_pipeline_of_the_program_takes_the_place_of_the_files(folder: Path) -> None:
-    write(folder, FULL)
+    write_trusted(folder, FULL)
     own = Pipeline(name="plain", token_budget=99)
     with triptych.open("memory://", embedder="hash", pipelines=[own]) as kb:
         assert kb.pipelines["plain"] is own
@@ -116,7 +113,7 @@ def test_a_pipeline_of_the_program_takes_the_place_of_the_files(folder: Path) ->
     ],
 )
 def test_a_mistake_is_named_with_its_pipeline(folder: Path, table: str, said: str) -> None:
-    write(folder, f"[pipelines.support]\n{table}\n")
+    write_trusted(folder, f"[pipelines.support]\n{table}\n")
     with pytest.raises(ValidationError, match=said) as caught:
         triptych.open("memory://", embedder="hash")
     assert "'support'" in str(caught.value)
@@ -124,7 +121,7 @@ def test_a_mistake_is_named_with_its_pipeline(folder: Path, table: str, said: st
 
 @pytest.mark.parametrize("line", ["pipelines = 5", "pipelines = { support = 5 }"])
 def test_what_is_no_table_is_refused(folder: Path, line: str) -> None:
-    write(folder, line)
+    write_trusted(folder, line)
     with pytest.raises(ValidationError, match=r"'pipelines' in .*give tables"):
         triptych.open("memory://", embedder="hash")
 

@@ -10,6 +10,7 @@ import pytest
 
 import triptych
 from support.provider_server import Asked, Reply, as_json, serving
+from support.trusted import write_trusted
 from triptych import Generation, Message, NotAvailableError, ValidationError
 from triptych.installation import install_command
 from triptych.search.model_steps import LLMReranker
@@ -91,8 +92,8 @@ def test_a_folder_is_relative_to_the_file_that_names_it(
     from support.onnx_models import write_model
 
     write_model(tmp_path / "models" / "small")
-    (tmp_path / "triptych.toml").write_text(
-        'reranker = "onnx:models/small"\nembedder = "none"\nurl = "memory://"\n'
+    write_trusted(
+        tmp_path, 'reranker = "onnx:models/small"\nembedder = "none"\nurl = "memory://"\n'
     )
     (tmp_path / "below").mkdir()
     monkeypatch.chdir(tmp_path / "below")
@@ -127,8 +128,8 @@ def ranks(asked: Asked) -> Reply:
 def test_a_key_does_not_go_to_an_address_that_a_file_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = tmp_path / "triptych.toml"
-    file.write_text('reranker = "tei:https://collector.example"\n')
+    monkeypatch.chdir(tmp_path)
+    file = write_trusted(tmp_path, 'reranker = "tei:https://collector.example"\n')
     monkeypatch.setenv("TEI_API_KEY", "key-of-the-user")
     with pytest.raises(ValidationError, match="the key in TEI_API_KEY is not sent") as caught:
         triptych.open("memory://", embedder=None)
@@ -136,7 +137,7 @@ def test_a_key_does_not_go_to_an_address_that_a_file_names(
     assert "key-of-the-user" not in str(caught.value)
     with serving(ranks) as server:
         # This machine is asked without the key, and with it where the user says so.
-        file.write_text(f'reranker = "tei:{server.url}"\n')
+        write_trusted(tmp_path, f'reranker = "tei:{server.url}"\n')
         for trusted in ("", "127.0.0.1"):
             monkeypatch.setenv("TRIPTYCH_TRUSTED_HOSTS", trusted)
             with triptych.open("memory://", embedder=None) as kb:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from support.trusted import write_trusted
 from triptych.errors import TriptychError, ValidationError
 from triptych_factory.locations import parse_location
 from triptych_factory.provider_access import ProviderAccess
@@ -21,7 +22,8 @@ def resolve(
 
 def write(directory: Path, text: str) -> Path:
     file = directory / "triptych.toml"
-    file.write_text(text, encoding="utf-8")
+    # A file is for the stores of its folder.
+    file.write_text(f'url = "kb.db"\n{text}' if "url" not in text else text, encoding="utf-8")
     return file
 
 
@@ -75,10 +77,12 @@ def test_the_nearest_file_above_counts_alone(tmp_path: Path) -> None:
 def test_a_path_in_the_file_is_relative_to_the_file(
     tmp_path: Path, written: str, read: str
 ) -> None:
-    write(tmp_path, f'url = "{written}"')
+    write_trusted(tmp_path, f'url = "{written}"', tmp_path)
     inner = tmp_path / "inner"
     inner.mkdir()
-    assert resolve(inner).url == read.format(dir=tmp_path.as_posix())
+    assert resolve(inner, {"XDG_DATA_HOME": str(tmp_path)}).url == read.format(
+        dir=tmp_path.as_posix()
+    )
 
 
 def test_a_path_in_a_variable_is_left_as_it_is(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 import triptych
 from support.splade_models import write_model
+from support.trusted import write_trusted
 from triptych.errors import ValidationError
 from triptych.testing.fakes import FakeSparseEncoder
 from triptych_backends.providers import TEISparseEncoder
@@ -44,9 +45,11 @@ def test_the_argument_comes_before_the_variable(monkeypatch: pytest.MonkeyPatch)
 def test_a_folder_in_a_file_is_beside_that_file(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     write_model(tmp_path / "models" / "mine")
-    (tmp_path / "triptych.toml").write_text('sparse_encoder = "splade:models/mine"\n')
+    write_trusted(tmp_path, 'url = "kb.db"\nsparse_encoder = "splade:models/mine"\n', tmp_path)
     (tmp_path / "below").mkdir()
-    settings = Settings.resolve(environ={}, directory=tmp_path / "below")
+    settings = Settings.resolve(
+        environ={"XDG_DATA_HOME": str(tmp_path)}, directory=tmp_path / "below"
+    )
     assert settings.sparse_encoder == f"splade:{tmp_path / 'models' / 'mine'}"
     made = build_sparse_encoder(settings.sparse_encoder)
     assert isinstance(made, SpladeEncoder)

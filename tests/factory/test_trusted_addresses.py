@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import triptych
+from support.trusted import write_trusted
 from triptych.errors import ValidationError
 from triptych_factory.provider_access import Origin, ProviderAccess, access_arguments
 from triptych_factory.settings import Settings, unknown_variables
@@ -164,8 +165,8 @@ def test_a_server_on_this_machine_is_asked_without_a_key(host: str, origin: Orig
 def test_a_file_in_a_folder_does_not_get_the_users_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = tmp_path / "triptych.toml"
-    file.write_text(f'llm = "openai:m"\nembedder = "hash"\nllm_base_url = "{FOREIGN}"\n')
+    text = f'llm = "openai:m"\nembedder = "hash"\nllm_base_url = "{FOREIGN}"\n'
+    file = write_trusted(tmp_path, text)
     monkeypatch.chdir(tmp_path)
     for name in [*KEYS, "TRIPTYCH_LLM_API_KEY"]:
         monkeypatch.delenv(name, raising=False)
@@ -182,7 +183,7 @@ def test_a_file_in_a_folder_does_not_get_the_users_key(
             more.delenv("TRIPTYCH_TRUSTED_HOSTS")
             more.setenv("TRIPTYCH_LLM_BASE_URL", FOREIGN)
             triptych.open("memory://").close()
-    file.write_text(file.read_text() + 'llm_api_key = "sk-theirs"\n')
+    write_trusted(tmp_path, file.read_text() + 'llm_api_key = "sk-theirs"\n')
     monkeypatch.setenv("OPENAI_API_KEY", "sk-users-own-key")
     triptych.open("memory://").close()
     file.write_text('trusted_hosts = "collector.example"\n')
@@ -191,8 +192,9 @@ def test_a_file_in_a_folder_does_not_get_the_users_key(
 
 
 def test_settings_say_where_each_value_is_from(tmp_path: Path) -> None:
-    (tmp_path / "triptych.toml").write_text('llm_base_url = "http://h/v1"\nhistory = 3\n')
-    environ = {"TRIPTYCH_LLM_API_KEY": "sk"}
+    text = 'url = "kb.db"\nllm_base_url = "http://h/v1"\nhistory = 3\n'
+    write_trusted(tmp_path, text, tmp_path)
+    environ = {"TRIPTYCH_LLM_API_KEY": "sk", "XDG_DATA_HOME": str(tmp_path)}
     settings = Settings.resolve({"llm": "openai:m"}, environ=environ, directory=tmp_path)
     names = ("llm", "llm_base_url", "llm_api_key", "embedder")
     assert [settings.origin(name) for name in names] == [

@@ -27,7 +27,7 @@ PANELS = {
     "embed@maintain layers",
     "Evaluate": "eval",
     "Serve": "serve console@serve mcp@serve",
-    "Keep safe": "doctor@status backup@copies copy@copies export@copies restore@history",
+    "Keep safe": "trust doctor@status backup@copies copy@copies export@copies restore@history",
     "Administer": "work@maintain admin",
 }
 """The commands in the order of the help page, by what people do. ``@`` names the module of this

@@ -145,18 +145,13 @@ class Folders:
 
         Raises:
             NotFoundError: none is named, and none is remembered.
-            ValidationError: one is remembered with other options, or overlaps one that is.
+            ValidationError: one is remembered with other options, overlaps one that is, or is not
+                trusted.
         """
-        known = [] if remembered is None else list(remembered.all())
         if not self.paths:
-            found = [e.root for e in known if self.dataset in (None, e.root.dataset_id)]
-            if not found:
-                where = "" if self.dataset is None else f" for the dataset {self.dataset!r}"
-                raise NotFoundError(
-                    f"this store remembers no folders{where}: name one, or add one with `triptych "
-                    "add FOLDER`"
-                )
-            return found
+            assert remembered is not None  # as `opened` does
+            return remembered.to_sync(self.dataset)
+        known = [] if remembered is None else list(remembered.all())
         asked = self.roots(known, remote=remote)
         return asked if remembered is None else list(remembered.resolve(asked))
 
@@ -248,7 +243,7 @@ class Folders:
         create = bool(self.paths) and not dry
         with wire(opening, create=create, dataset_id=self.dataset or "") as service:
             remembered = None
-            if service.capabilities.settings is not None or add:
+            if service.capabilities.settings is not None or add or not self.paths:
                 remembered = remembered_roots(service, opening)
             if add:
                 assert remembered is not None

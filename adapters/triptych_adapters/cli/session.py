@@ -161,6 +161,8 @@ class Session:
 
     output: Output
     options: Globals
+    said: list[str] = attrs.field(factory=list, init=False)
+    """What was remarked of the settings: a command may ask for them twice."""
 
     def settings(self, **given: str | None) -> Settings:
         """The settings in force: options (and those ``given``), then environment, then file."""
@@ -168,7 +170,11 @@ class Session:
 
         embedder = None if self.options.embedder == "auto" else self.options.embedder
         given = {name: value for name, value in given.items() if value is not None}
-        return Settings.resolve({"url": self.options.store, "embedder": embedder, **given})
+        found = Settings.resolve({"url": self.options.store, "embedder": embedder, **given})
+        if found.notice and not self.said:
+            self.said.append(found.notice)
+            self.output.note(f"note: {found.notice}")
+        return found
 
     @contextmanager
     def service(

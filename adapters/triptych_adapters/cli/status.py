@@ -87,6 +87,7 @@ def _about(settings: Settings, service: Service | None) -> dict[str, Any]:
             each.name: {"value": each.value, "source": each.source} for each in settings.explain()
         },
         "unknown_variables": list(unknown_variables()),
+        "not_in_force": settings.notice or None,
     }
 
 

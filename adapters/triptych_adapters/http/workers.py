@@ -22,7 +22,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 import triptych
 from triptych import telemetry
 from triptych._internal.progress import ProgressCallback
-from triptych.errors import NotFoundError, ValidationError
+from triptych.errors import ValidationError
 from triptych.service import Service
 from triptych.sync import RememberedRoot, SyncReport
 from triptych_adapters.http.app import Metrics, create_app
@@ -267,10 +267,7 @@ def _opened(options: ServeOptions) -> Service:
 def _sync(settings: Settings, service: Service, progress: ProgressCallback | None) -> SyncReport:
     """Sync the folders that the store remembers."""
     remembered = remembered_roots(service, settings)
-    known = remembered.all()
-    if not known:
-        raise NotFoundError("this store remembers no folders: `triptych add FOLDER` adds one")
-    directory = directory_sync(service, settings, [each.root for each in known])
+    directory = directory_sync(service, settings, remembered.to_sync())
     report = directory.sync(progress=progress)
     note_synced(remembered, directory)
     return report

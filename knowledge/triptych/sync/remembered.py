@@ -41,11 +41,16 @@ class RememberedRoot:
         root: the folder at its current path, with its sync options.
         relative: whether it is remembered by its path relative to the store.
         synced_at: when its last sync ended, None before the first.
+        outside: whether it lies outside the store's own folder, wherever links lead.
+        trusted: whether a sync may read it that does not name it: it is not outside, or somebody
+            added it on this machine. A store that came from elsewhere may remember any folder.
     """
 
     root: SyncRoot
     relative: bool
     synced_at: datetime | None = None
+    outside: bool = attrs.field(default=False, eq=False)
+    trusted: bool = attrs.field(default=True, eq=False)
 
     @property
     def options(self) -> SyncOptions:
@@ -56,13 +61,22 @@ class RememberedRoot:
 class RememberedRoots:
     """The folders that a store remembers. Thread-safe; each change is atomic over processes."""
 
-    def __init__(self, settings: SettingsStore | None, base: Path | None = None) -> None:
+    def __init__(
+        self,
+        settings: SettingsStore | None,
+        base: Path | None = None,
+        *,
+        trusted: Callable[[Path], bool] = lambda path: True,
+        trust: Callable[[Path], None] = lambda path: None,
+    ) -> None:
         """Nothing is read yet.
 
         Args:
             settings: `Capabilities.settings` of the store.
             base: the folder of the store; None for a store without one: folders are then remembered
                 by their absolute paths.
+            trusted: whether somebody added this folder, which is not in ``base``, on this machine.
+            trust: keep in mind that somebody just added it.
 
         Raises:
             NotAvailableError: the store keeps no settings.
@@ -74,6 +88,7 @@ class RememberedRoots:
             )
         self._settings = settings
         self._base = None if base is None else _plain(base)
+        self._trusted, self._trust = trusted, trust
 
     def all(self) -> Sequence[RememberedRoot]:
         """Return all folders, sorted by path and dataset.
@@ -82,6 +97,29 @@ class RememberedRoots:
             CorruptStoreError: the setting cannot be read.
         """
         return self._read(self._settings.get_setting(_KEY))
+
+    def to_sync(self, dataset_id: str | None = None) -> list[SyncRoot]:
+        """Return the folders that a sync reads which is asked for none by name.
+
+        Raises:
+            NotFoundError: there are none.
+            ValidationError: one of them is not trusted.
+        """
+        found = [e for e in self.all() if dataset_id in (None, e.root.dataset_id)]
+        if not found:
+            where = "" if dataset_id is None else f" for the dataset {dataset_id!r}"
+            raise NotFoundError(
+                f"this store remembers no folders{where}: name one, or add one with `triptych add "
+                "FOLDER`"
+            )
+        foreign = [str(each.root.path) for each in found if not each.trusted]
+        if foreign:
+            raise ValidationError(
+                f"this store remembers folders that nobody added on this machine: "
+                f"{', '.join(map(repr, foreign))}: if it may read them, run `triptych trust`; "
+                "else name the folders to sync"
+            )
+        return [each.root for each in found]
 
     def at(self, path: str | os.PathLike[str], dataset_id: str | None = None) -> RememberedRoot:
         """Return the entry of this folder; ``dataset_id`` may be None if it is for one dataset
@@ -153,6 +191,8 @@ class RememberedRoots:
             return remembered
 
         changed = self._change(change)
+        for root in roots:
+            self._trust(root.path)
         return tuple(next(e for e in changed if _is_again(e.root, root)) for root in roots)
 
     def move(self, old: SyncRoot, path: str | os.PathLike[str]) -> RememberedRoot:
@@ -188,7 +228,9 @@ class RememberedRoots:
             moved = attrs.evolve(found[0], root=root, relative=self._is_near(root.path))
             return [*others, moved]
 
-        return next(each for each in self._change(change) if _is_again(each.root, new))
+        changed = self._change(change)
+        self._trust(new.path)
+        return next(each for each in changed if _is_again(each.root, new))
 
     def forget(self, root: SyncRoot) -> bool:
         """Forget a folder, but keep its documents; return whether it was remembered."""
@@ -261,7 +303,21 @@ class RememberedRoots:
         )
         at = fields.get("synced_at")
         synced_at = None if at is None else datetime.fromisoformat(at)
-        return RememberedRoot(root=root, relative=relative, synced_at=synced_at)
+        outside = not self._is_inside(root.path)
+        return RememberedRoot(
+            root=root,
+            relative=relative,
+            synced_at=synced_at,
+            outside=outside,
+            trusted=not outside or self._trusted(root.path),
+        )
+
+    def _is_inside(self, path: Path) -> bool:
+        """Whether the folder lies in the store's; the user's home is no folder of a store."""
+        base = None if self._base is None else Path(os.path.realpath(self._base))
+        if base is None or Path(os.path.realpath(Path.home())).is_relative_to(base):
+            return False
+        return Path(os.path.realpath(path)).is_relative_to(base)
 
     def _text(self, roots: Sequence[RememberedRoot]) -> str:
         rows = []

@@ -313,7 +313,7 @@ def test_the_setting_and_the_variable_ask_for_it(
 
     monkeypatch.chdir(tmp_path)
     assert not every_format().takes("a.png")
-    (tmp_path / "triptych.toml").write_text("ocr = true\n", encoding="utf-8")
+    (tmp_path / "triptych.toml").write_text('url = "kb.db"\nocr = true\n')
     assert every_format().takes("a.png")
     assert not every_format(False).takes("a.png")
     monkeypatch.setenv("TRIPTYCH_OCR", "0")

@@ -13,6 +13,7 @@ import pytest
 import triptych
 from support import provider_server
 from support.provider_server import ProviderServer, as_json, serving as provider
+from support.trusted import write_trusted
 from triptych._internal.retries import Retries
 from triptych.errors import ProviderError, ProviderSetupError, StoreAwayError, ValidationError
 from triptych.testing.fakes import FakeEmbedder
@@ -103,8 +104,8 @@ def test_the_environment_and_the_settings_name_authorities(tmp_path: Path) -> No
     assert ca_file({"SSL_CERT_FILE": "/a.pem", "TRIPTYCH_CA_FILE": "/own.pem"}) == "/own.pem"
     made = access_arguments("ollama", None, {"SSL_CERT_FILE": "/a.pem"})
     assert made["connection"].ca_file == "/a.pem"
-    (tmp_path / "triptych.toml").write_text('ca_file = "own.pem"\nembedder = "none"\n')
-    settings = Settings.resolve(environ={}, directory=tmp_path)
+    write_trusted(tmp_path, 'url = "kb.db"\nca_file = "own.pem"\n', tmp_path)
+    settings = Settings.resolve(environ={"XDG_DATA_HOME": str(tmp_path)}, directory=tmp_path)
     assert settings.ca_file == str(tmp_path / "own.pem")
 
 

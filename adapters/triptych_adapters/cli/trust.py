@@ -1,0 +1,96 @@
+"""``triptych trust``: what a folder's settings file and its store may reach."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import attrs
+
+from triptych.errors import NotFoundError
+from triptych_adapters.cli.command import command, option
+from triptych_adapters.cli.session import Session
+
+
+@command(
+    "triptych trust             this folder's triptych.toml and store, as they are now",
+    "triptych trust --dry-run   show what that would allow",
+    "triptych trust --revoke    no longer",
+)
+def trust(
+    session: Session,
+    dry_run: Annotated[
+        bool, option("--dry-run -n", "Show what would be allowed; change nothing.")
+    ] = False,
+    revoke: Annotated[bool, option("--revoke", "End the trust in the file and the store.")] = False,
+) -> None:
+    """Allow a folder's triptych.toml and store to reach beyond the folder.
+
+    A file that came with a folder may name models, servers and paths, and a store may remember
+    folders and an embedder. None of that is in force until you trust it here. The file is trusted
+    with its present content: after a change, run this again. Read it first.
+    """
+    from triptych_factory.settings import Settings, read_folder_file
+    from triptych_factory.trust import Trust, needs_trust
+
+    trusts = Trust()
+    file = None if session.options.store else read_folder_file(Path.cwd())
+    lines: list[str] = []
+    shown: dict[str, Any] = {"file": None, "settings": {}, "folders": [], "embedder": None}
+    if file is not None:
+        path, content, values = file
+        held = needs_trust(values, path.parent)
+        names = {name.partition(".")[0] for name in held}
+        given = {each.name: each.value for each in Settings(**values).explain()}
+        shown |= {"file": str(path), "settings": {name: given[name] for name in sorted(names)}}
+        lines += [f"{path}: {name} = {given[name]}" for name in sorted(names)]
+        if revoke:
+            trusts.remove("file", path)
+        elif held and not dry_run:
+            trusts.add_file(path, content)
+    allowed = _store(session, dry_run=dry_run, revoke=revoke)
+    shown |= allowed
+    lines += [f"the store reads the folder {each}" for each in allowed["folders"]]
+    if allowed["embedder"]:
+        lines.append(f"the store sends texts to the embedder {allowed['embedder']}")
+    if not lines:
+        raise NotFoundError(
+            "nothing here needs trust: no triptych.toml or store in this folder, or above it, "
+            "reaches beyond its folder"
+        )
+    done = "would be trusted" if dry_run else "no longer trusted" if revoke else "trusted"
+    session.output.show(shown, lines=[f"{done}: {line}" for line in lines])
+
+
+def _store(session: Session, *, dry_run: bool, revoke: bool) -> dict[str, Any]:
+    """What the store in force remembers that lies beyond its folder, once that is decided on."""
+    from triptych.errors import ValidationError
+    from triptych_factory.backends import store_exists
+    from triptych_factory.embedders import setting_of, stored_signature
+    from triptych_factory.locations import is_server, parse_location
+    from triptych_factory.syncing import remembered_roots
+    from triptych_factory.trust import Trust
+
+    try:
+        settings = attrs.evolve(session.settings().without_llm(), embedder="none", read_only=True)
+    except ValidationError:
+        if not dry_run and not revoke:
+            raise
+        return {"folders": [], "embedder": None}  # the file's own store, which is not trusted
+    location, trusts = parse_location(settings.url), Trust()
+    if is_server(settings.url) or location.scheme == "memory" or not store_exists(location):
+        return {"folders": [], "embedder": None}
+    with session.service(settings=settings) as service:
+        embedder = setting_of(stored_signature(service.store) or "")
+        roots = []
+        if service.capabilities.settings is not None:
+            roots = [e for e in remembered_roots(service, settings).all() if e.outside]
+        if revoke:
+            trusts.remove("root", location)
+            trusts.remove("embedder", location)
+        elif not dry_run:
+            for each in roots:
+                trusts.add_root(location, each.root.path)
+            if embedder is not None:
+                trusts.add_embedder(location, embedder)
+    return {"folders": [str(each.root.path) for each in roots], "embedder": embedder}

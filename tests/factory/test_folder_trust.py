@@ -1,0 +1,198 @@
+"""What a folder's settings file does before, and after, somebody trusts it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import attrs
+import pytest
+
+import triptych
+from support.trusted import write_trusted
+from triptych.errors import ValidationError
+from triptych_factory.locations import parse_location
+from triptych_factory.settings import Settings, find_file
+from triptych_factory.trust import Trust, UntrustedSettingsWarning, needs_trust
+
+REACHING = (
+    'embedder = "ollama"',
+    'embedder = "openai:text-embedding-3-small"',
+    'next_embedder = "voyage:voyage-3"',
+    'llm = "ollama:llama3.2"',
+    'llm_base_url = "http://collector.example"',
+    'llm_api_key = "sk"',
+    'api_key = "tk"',
+    'ca_file = "own.pem"',
+    'reranker = "llm"',
+    'reranker = "tei:http://collector.example"',
+    'reranker = "onnx:models"',
+    'sparse_encoder = "splade:/models"',
+    'sparse_encoder = "tei:http://collector.example"',
+)
+STAYING = ('embedder = "hash"', "history = 3", 'ranker = "rrf"', "ocr = true", "chunk_size = 300")
+PIPELINES = (
+    'llm = "ollama:m"',
+    'url = "postgresql://h/d"',
+    'embedder = "ollama:m"',
+    'rewriters = ["hyde"]',
+    'rewriters = [{ name = "paraphrase" }]',
+    'postprocessors = [{ name = "rerank", model = "voyage:rerank-2.5" }]',
+)
+
+
+@pytest.fixture
+def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that somebody else made, and the user in it, whose own data lie elsewhere."""
+    for name in [name for name in os.environ if name.startswith("TRIPTYCH_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    folder = tmp_path / "clone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def write(folder: Path, *lines: str) -> Path:
+    file = folder / "triptych.toml"
+    file.write_text("\n".join(('url = "kb.db"', *lines)) + "\n", encoding="utf-8")
+    return file
+
+
+def in_force(settings: Settings, file: Path) -> set[str]:
+    return {name for name, source in settings.sources.items() if source == str(file)}
+
+
+@pytest.mark.parametrize("line", REACHING)
+def test_what_reaches_out_waits_for_trust_in_this_content(clone: Path, line: str) -> None:
+    name = line.partition(" ")[0]
+    file = write(clone, line, "history = 3")
+    before = Settings.resolve()
+    assert in_force(before, file) == {"url", "history"}
+    assert f"{name} are not in force" in before.notice
+    assert "triptych trust" in before.notice
+    Trust().add_file(file, file.read_bytes())
+    assert (in_force(Settings.resolve(), file), Settings.resolve().notice) == (
+        {"url", "history", name},
+        "",
+    )
+    write(clone, line, "history = 4")
+    assert name not in in_force(Settings.resolve(), file)
+
+
+@pytest.mark.parametrize("line", STAYING)
+def test_what_stays_in_the_folder_needs_none(clone: Path, line: str) -> None:
+    file = write(clone, line)
+    settings = Settings.resolve()
+    assert line.partition(" ")[0] in in_force(settings, file)
+    assert settings.notice == ""
+
+
+@pytest.mark.parametrize("line", PIPELINES)
+def test_a_pipeline_that_reaches_out_waits_alone(clone: Path, line: str) -> None:
+    file = write(clone, "[pipelines.far]", line, "[pipelines.near]", "top_k = 3")
+    assert list(Settings.resolve().pipelines) == ["near"]
+    assert "pipelines.far are not in force" in Settings.resolve().notice
+    Trust().add_file(file, file.read_bytes())
+    assert list(Settings.resolve().pipelines) == ["far", "near"]
+
+
+def test_a_setting_that_nobody_judged_needs_trust(tmp_path: Path) -> None:
+    names = {each.name for each in attrs.fields(Settings) if each.metadata} - {"url", "pipelines"}
+    judged = {name for name in names if not needs_trust({name: object()}, tmp_path)}
+    models = {"embedder", "next_embedder", "llm", "reranker", "sparse_encoder"}
+    assert judged.isdisjoint({*models, "api_key", "llm_api_key", "llm_base_url", "ca_file"})
+    assert needs_trust({"something_new": True}, tmp_path) == ["something_new"]
+
+
+@pytest.mark.parametrize("how", ["argument", "variable", "user's file", "user's own store"])
+def test_a_store_elsewhere_takes_nothing_from_the_folder(
+    clone: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    file = write_trusted(clone, 'history = 0\nllm = "ollama:m"\n[pipelines.p]\ntop_k = 1\n')
+    mine, given = str(clone.parent / "mine.db"), {}
+    if how == "argument":
+        given = {"url": mine}
+    elif how == "variable":
+        monkeypatch.setenv("TRIPTYCH_URL", mine)
+    elif how == "user's file":
+        own = clone.parent / "config" / "triptych" / "config.toml"
+        own.parent.mkdir(parents=True)
+        own.write_text(f'url = "{mine}"\n')
+    settings = Settings.resolve(given)
+    assert in_force(settings, file) == set()
+    assert (settings.history, settings.llm, settings.pipelines) == (10, "none", {})
+    assert f"{file} is not in force" in settings.notice
+
+
+def test_a_link_in_the_folder_leads_to_no_store_elsewhere(clone: Path) -> None:
+    with triptych.open(str(clone.parent / "mine.db"), embedder="none") as kb:
+        kb.dataset("d").put("a", "text")
+    (clone / "kb.db").symlink_to(clone.parent / "mine.db")
+    file = write(clone, "history = 0")
+    with pytest.raises(ValidationError, match="names a store outside its folder"):
+        Settings.resolve()
+    file.write_text("history = 0\n")
+    assert Settings.resolve().history == 10
+    assert Settings.resolve({"url": "kb.db"}).history == 10
+
+
+@pytest.mark.parametrize(
+    "url", ["../mine.db", "/mine.db", "postgresql://h/d", "http://h", "qdrant://h?truth=kb.db"]
+)
+def test_a_store_outside_the_folder_must_be_trusted(clone: Path, url: str) -> None:
+    file = clone / "triptych.toml"
+    file.write_text(f'url = "{url}"\n')
+    with pytest.raises(ValidationError, match=r"outside its folder.*triptych trust"):
+        Settings.resolve()
+    assert Settings.resolve({"url": "other.db"}).url == "other.db"
+    Trust().add_file(file, file.read_bytes())
+    assert in_force(Settings.resolve(), file) == {"url"}
+
+
+def test_pipelines_over_tables_need_trust_and_no_store(clone: Path) -> None:
+    text = '[pipelines.shop]\nurl = "postgresql://h/d"\ntables = []\n[pipelines.p]\ntop_k = 1\n'
+    (clone / "triptych.toml").write_text(text)
+    assert Settings.resolve().pipelines == {}
+    write_trusted(clone, text)
+    assert list(Settings.resolve().pipelines) == ["shop"]
+
+
+def test_a_file_above_counts_where_the_folder_is_the_users(
+    clone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write(clone)
+    (clone / "below").mkdir()
+    assert find_file(clone / "below") == file
+    monkeypatch.setattr(os, "getuid", lambda: clone.stat().st_uid + 1)
+    assert find_file(clone / "below") is None
+    assert find_file(clone) == file
+
+
+def test_a_program_is_warned(clone: Path) -> None:
+    write(clone, 'llm = "ollama:m"')
+    with pytest.warns(UntrustedSettingsWarning, match="llm are not in force"):
+        kb = triptych.open(embedder="none")
+    with kb:
+        assert kb.options.llm is None
+
+
+def test_trust_is_of_one_place_and_can_end(clone: Path) -> None:
+    file = write(clone, 'llm = "ollama:m"')
+    trust, content = Trust(), file.read_bytes()
+    store = parse_location(str(clone / "kb.db"))
+    other = parse_location(str(clone / "other.db"))
+    trust.add_file(file, content)
+    trust.add_root(store, clone.parent / "notes")
+    trust.add_embedder(store, "openai:m")
+    assert not trust.has_file(clone.parent / "triptych.toml", content)
+    assert not trust.has_root(other, clone.parent / "notes")
+    assert not trust.has_root(store, clone.parent)
+    assert not trust.has_embedder(other, "openai:m")
+    trust.remove("root", store)
+    assert not trust.has_root(store, clone.parent / "notes")
+    assert trust.has_embedder(store, "openai:m")
+    trust.remove("file", file)
+    assert not trust.has_file(file, content)
+    trust.remove("file", file)
