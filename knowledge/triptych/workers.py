@@ -287,8 +287,9 @@ class Worker:
         seconds = time.monotonic() - began
         faster = min(max(_SHARE_SECONDS / max(seconds, 0.001), 0.5), 2.0)
         self._size = min(max(int(self._size * faster), 1), _LARGEST_SHARE)
+        failed = {failure.name for failure in report.failed}
         for name in ("", *names):
-            if name not in {failure.name for failure in report.failed}:
+            if name not in failed:
                 self._failed.pop((dataset_id, name), None)
         self._note(dataset_id, report.failed)
         done = WorkReport(

@@ -144,7 +144,8 @@ def _tell(session: Session, dataset: str, report: PutReport, files: FileSet) -> 
     output.warn_of(report.failed)
     tell_notes(output, notes)
     tell_generated(output, skipped)
-    seen = [each for each in skipped if each.reason not in GENERATED.union(NOT_TOLD)]
+    untold = GENERATED.union(NOT_TOLD)
+    seen = [each for each in skipped if each.reason not in untold]
     if seen:
         some = ", ".join(f"{each.name} ({each.reason})" for each in seen[:_SHOWN])
         more = f" and {len(seen) - _SHOWN} more" if len(seen) > _SHOWN else ""

@@ -345,7 +345,8 @@ def give_vectors(
         if others and space:
             ids = {**ids, **vector_ids(tx, space, others)}
         # A text without a vector on purpose lacks none.
-        left = {document for document, _, digest, _ in bare if digest not in {*ids, *vectors}}
+        known = ids.keys() | vectors.keys()
+        left = {document for document, _, digest, _ in bare if digest not in known}
         given = [row for row in bare if row[2] in ids]
         tx.run_many(_GIVE, [(ids[digest], chunk) for _, chunk, digest, _ in given])
         more = Counter(document for document, _, _, old in given if old is None)

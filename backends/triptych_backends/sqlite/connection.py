@@ -24,6 +24,7 @@ from triptych_backends.sqlite.location import (
     Pair,
     forget_owner,
     identity_of,
+    log_of,
     remember_owner,
 )
 from triptych_backends.sqlite.session import (
@@ -56,6 +57,18 @@ _PRAGMAS = (
 )
 
 
+_WITHOUT_LOG: set[FileIdentity] = set()
+"""Files whose log was taken from under this process. Their connections stay open: to close the last
+would write the old log over what others wrote since, and a new one would share its memory."""
+
+
+def refuse_without_log(path: Path) -> None:
+    """Raise StoreError where the log of this file was taken from under this process."""
+    with suppress(OSError):
+        if _WITHOUT_LOG and identity_of(path) in _WITHOUT_LOG:
+            raise _log_error(str(path))
+
+
 class Connections:
     """Every connection that one store holds to one file.
 
@@ -77,6 +90,8 @@ class Connections:
         self._closed = False
         self._file: FileIdentity | None = None
         self._owner: Pair | None = None
+        self._log: FileIdentity | None = None
+        self._immutable = immutable
         self._lost: Callable[[str], StoreError] | None = None
         self._gate = threading.Condition()
         self._busy = 0
@@ -105,6 +120,11 @@ class Connections:
             try:
                 if identity_of(self._path) != self._file:
                     self._lost = _replaced_error
+                elif self._file in _WITHOUT_LOG:
+                    self._lost = _log_error
+                elif self._log is not None and log_of(self._path) != self._log:
+                    self._lost = _log_error
+                    _WITHOUT_LOG.add(self._file)
             except (FileNotFoundError, NotADirectoryError):
                 self._lost = _gone_error
             except OSError:
@@ -156,8 +176,12 @@ class Connections:
                 driver.execute(pragma)
             if self._read_only:
                 driver.execute("PRAGMA query_only=ON")
+            # This opens the log, which is then there as long as a connection is.
+            driver.execute("PRAGMA schema_version")
             # Another file may have come since the caller looked.
             self._require_same_file()
+            if self._log is None and not self._immutable:
+                self._log = log_of(self._path)
             self._remember_owner()
         except BaseException:
             self.release(driver)
@@ -166,12 +190,17 @@ class Connections:
 
     def release(self, driver: sqlite3.Connection) -> None:
         """Close a connection of `connect`."""
+        if self._lost is _log_error:
+            self._leak()
         self._forget(driver)
-        driver.close()
+        if self._lost is not _log_error:
+            driver.close()
 
     def _forget(self, driver: sqlite3.Connection) -> None:
         with suppress(ValueError):
             self._opened.remove(driver)
+        if not self._opened:
+            self._log = None  # the last connection that is closed removes it
 
     def reading(self) -> AbstractContextManager[SqliteSession]:
         """A session in which each statement is a snapshot of its own."""
@@ -302,18 +331,22 @@ class Connections:
             self._gate.notify_all()
 
     def after_fork_in_child(self) -> None:
-        """Begin again; or never again, if a call went on for so long that the fork came first.
-
-        An extra reference keeps what is inherited from being closed before the process ends.
-        """
+        """Begin again; or never again, if a call went on for so long that the fork came first."""
         self._gate = threading.Condition()
         self._forking = False
         self._torn = self._torn or self._busy > 0
         self._busy = 0
+        self._leak()
+
+    def _leak(self) -> None:
+        """Keep the connections from being closed, which ends with the process."""
         for driver in self._opened:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(driver))
 
     def _close_idle(self) -> None:
+        if self._lost is _log_error:
+            self._leak()
+            return
         if self._engine is not None:
             self._engine.dispose()
         while self._readers:
@@ -394,6 +427,16 @@ def _replaced_error(where: str) -> StoreError:
         "closed: open it again, and put again what was written meanwhile. The next open sets the "
         f"log of the file before it aside, as {where}-wal.replaced-1. To restore a backup beneath "
         "open stores, use SQLite's own backup"
+    )
+
+
+def _log_error(where: str) -> StoreError:
+    """The error of every call once the log was found gone, or another."""
+    return StoreError(
+        f"the log of the store {where} ({where}-wal) was removed or replaced while the store was "
+        "open in this process, which can use it no more: start the process again, and put again "
+        "what was written last. Leave the files beside an open store alone; a folder that another "
+        "program synchronises is no place for it"
     )
 
 

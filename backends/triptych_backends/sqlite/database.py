@@ -23,7 +23,12 @@ from triptych_backends.sql.migrations import (
     check_version,
     first_rows,
 )
-from triptych_backends.sqlite.connection import PAGE_SIZE, Connections, busy_error
+from triptych_backends.sqlite.connection import (
+    PAGE_SIZE,
+    Connections,
+    busy_error,
+    refuse_without_log,
+)
 from triptych_backends.sqlite.location import refuse_unusable, set_foreign_log_aside
 from triptych_backends.sqlite.session import (
     DIALECT,
@@ -205,6 +210,7 @@ class SqliteDatabase:
     ) -> SqliteDatabase:
         """Open the file, and bring it up to the current schema. Raises as `SqliteStore.open`."""
         refuse_unusable(path, create=create, read_only=read_only)
+        refuse_without_log(path)
         set_foreign_log_aside(path, read_only=read_only)
         immutable = read_only and _is_frozen(path)
         connections = Connections(

@@ -70,6 +70,11 @@ def identity_of(path: Path) -> FileIdentity:
     return found.st_dev, found.st_ino
 
 
+def log_of(path: Path) -> FileIdentity | None:
+    """What tells the log beside ``path`` from every other; None where there is none."""
+    return _identity(_beside(path)[0])
+
+
 def filesystem_type(path: Path, mounts: str) -> str:
     """The type of the file system that holds ``path``, "" if unknown.
 

@@ -139,8 +139,8 @@ class ChunkRepoBase:
     ) -> Sequence[str]:
         """See `VectorRepo.waiting`. Reads all signatures, and the chunks of sets that lack
         vectors."""
-        there = self.doc_names(dataset_id)
-        sigs = self.get_doc_sigs(dataset_id, [n for n in there if names is None or n in set(names)])
+        there, wanted = self.doc_names(dataset_id), None if names is None else set(names)
+        sigs = self.get_doc_sigs(dataset_id, [n for n in there if wanted is None or n in wanted])
         return [
             name
             for name, sig in sorted(sigs.items())

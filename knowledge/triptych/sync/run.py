@@ -102,11 +102,12 @@ class SyncRun:
         moved = renames(gone, _contents(work, set(added)))
         held = self._held(work, gone, moved)
         kept = {name for each in held for name in each.names}.union(old for old, _ in moved)
+        new_names = {new for _, new in moved}
         same = {each.task.file.name for each in work.of("put") if each.same}
         stale = {each.task.file.name for each in work.of("put") if not each.task.fresh}
         return SyncPlan(
             checked=len(work.inventory.files) + len(work.inventory.failed),
-            added=tuple(name for name in added if name not in {new for _, new in moved}),
+            added=tuple(name for name in added if name not in new_names),
             updated=tuple(name for name in documents if name in infos and name not in same),
             unchanged=len(work.of("unchanged")) + len(same),
             repaired=tuple(sorted((same & stale) | set(waiting))),
@@ -132,7 +133,8 @@ class SyncRun:
         again = [f.name for f in put.failed if isinstance(f.error, ConflictError)]
         again += [each.task.file.name for each in work.of("vanished")]
         again = [] if last else again
-        failed = [failure for failure in put.failed if failure.name not in again]
+        retried = set(again)
+        failed = [failure for failure in put.failed if failure.name not in retried]
         undone = {failure.name for failure in put.failed}
         self._exchange(work, undone)
         gone = self._gone(work)
@@ -141,8 +143,10 @@ class SyncRun:
         held = self._held(work, gone, moved)
         kept = {name for each in held for name in each.names}
         deleted, not_deleted = self._delete(work, [info for info in gone if info.name not in kept])
-        self._count(gone, set(deleted).difference(old for old, _ in moved))
-        moved = tuple(pair for pair in moved if pair[0] in deleted)
+        gone_names = set(deleted)
+        self._count(gone, gone_names.difference(old for old, _ in moved))
+        moved = tuple(pair for pair in moved if pair[0] in gone_names)
+        old_names = {old for old, _ in moved}
         # After the deletions, for it may take long. An embedder that failed is not asked again.
         filled = EmbedReport() if put.pending else self._embed(work, progress)
         report = SyncReport(
@@ -156,7 +160,7 @@ class SyncRun:
             )
             + filled.documents,
             renamed=moved,
-            deleted=tuple(name for name in deleted if name not in {old for old, _ in moved}),
+            deleted=tuple(name for name in deleted if name not in old_names),
             held=held,
             skipped=_skipped(work),
             notes=tuple(note for each in work.done for note in each.notes),

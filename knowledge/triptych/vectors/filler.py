@@ -41,6 +41,9 @@ V = TypeVar("V")
 _AT_ONCE = 256
 _SECONDS = 0.1
 """A transaction takes so many vectors at most, and what came in so many seconds."""
+_REST = 4.0
+"""Storing takes at most so many times less than embedding: for a document of many chunks it looks
+at all of them."""
 _SETS_AT_ONCE = 256
 _WAIT = 60.0
 _PATIENCE = 1.0
@@ -100,6 +103,7 @@ class Filler(CloseOnExit, Generic[V]):
         self._targets: dict[str, Counter[str]] = {}
         self._arrived: dict[str, V] = {}
         self._since = time.monotonic()
+        self._rests_until = 0.0
         self._handed_out: set[str] = set()
         self._cancelled: CancelledError | None = None
         self._complete: dict[str, None] = {}
@@ -202,7 +206,7 @@ class Filler(CloseOnExit, Generic[V]):
                 deadlines.check("embedding")
                 run.collect()
                 came = self._take()
-                if came and (run.slow or self._is_due()):
+                if came and (run.slow or self._is_due()) and not self._rests():
                     self._flush()  # before more is asked: a kill loses only what is in flight
                 self._feed(run)
                 run.submit()
@@ -213,7 +217,8 @@ class Filler(CloseOnExit, Generic[V]):
                         return
                 elif not came or self._is_due():
                     # Nothing more is at hand: what there is is stored before the next is awaited.
-                    self._flush()
+                    if not self._rests():
+                        self._flush()
                     if not came and (run.running or not self._names):
                         run.collect(_WAIT)
         except (CancelledError, KeyboardInterrupt):
@@ -311,6 +316,9 @@ class Filler(CloseOnExit, Generic[V]):
     def _is_due(self) -> bool:
         return len(self._arrived) >= _AT_ONCE or time.monotonic() - self._since >= _SECONDS
 
+    def _rests(self) -> bool:
+        return time.monotonic() < self._rests_until
+
     def _feed(self, run: EmbeddingRun[V]) -> None:
         """Read sets while the next calls have room for their texts."""
         for _ in range(min(len(self._names), _SETS_AT_ONCE)):
@@ -367,6 +375,7 @@ class Filler(CloseOnExit, Generic[V]):
         ends = [name for name, each in self._waiting.items() if not each.left]
         for name in ends:
             vectors.update(dict.fromkeys(self._waiting[name].bare))
+        began = time.monotonic()
         try:
             done = self._store(sorted(names.union(ends)), vectors)
         except ModelMismatchError as error:
@@ -376,6 +385,8 @@ class Filler(CloseOnExit, Generic[V]):
             run.error = error
             return
         run.release(arrived)
+        now = time.monotonic()
+        self._rests_until = now + _REST * (now - began)
         for name in ends:
             del self._waiting[name]
             if name in done:

@@ -9,6 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from contextvars import copy_context
 from functools import cached_property
+from itertools import islice
 from typing import Generic, TypeVar
 
 import attrs
@@ -233,7 +234,7 @@ class EmbeddingRun(CloseOnExit, Generic[V]):
     def _next_batch(self) -> dict[str, tuple[str, str]]:
         batch: dict[str, tuple[str, str]] = {}
         while self._queue and len(batch) < self._size:
-            digests = list(self._queue)[: self._size - len(batch)]
+            digests = list(islice(self._queue, self._size - len(batch)))
             texts = {digest: self._queue.pop(digest) for digest in digests}
             if time.monotonic() - self._looked_up >= _JUST_NOW:
                 self._look_up(texts)
