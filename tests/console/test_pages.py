@@ -329,6 +329,26 @@ def test_a_key_is_asked_for_kept_in_a_cookie_and_never_in_a_url(
     assert ask("GET", "/v1/datasets", headers=headers).status_code == 401
 
 
+def test_behind_tls_the_cookies_are_bound_to_the_host(
+    keyed: tuple[Client, dict[str, str]],
+) -> None:
+    ask, tokens = keyed
+    key = tokens["all"]
+    sent = {"data": {"form_token": "token", "key": key}}
+    path = "https://localhost/console/sign-in"
+    plain = ask("POST", path, headers={"Cookie": "triptych_form=token"}, **sent)
+    assert plain.status_code == 403  # of a cookie that another host may have set
+    answer = ask("POST", path, headers={"Cookie": "__Host-triptych_form=token"}, **sent)
+    assert answer.status_code == 303
+    cookie = answer.headers["set-cookie"]
+    assert cookie.startswith("__Host-triptych_key=")
+    assert {"Secure", "Path=/", "HttpOnly"} <= set(cookie.split("; "))
+    assert "Domain" not in cookie
+    for name, status in (("__Host-triptych_key", 200), ("triptych_key", 401)):
+        shown = ask("GET", "https://localhost/?q=tea", headers={"Cookie": f"{name}={key}"})
+        assert shown.status_code == status
+
+
 @pytest.mark.parametrize(
     ("asked", "back"),
     [

@@ -18,7 +18,7 @@ from triptych.search.question_log import unlogged
 from triptych.service import Service
 from triptych_adapters.console.documents import diff_lines
 from triptych_adapters.console.site import Made, see_other
-from triptych_adapters.console.visit import KEY_COOKIE, Visit, may
+from triptych_adapters.console.visit import KEY_COOKIE, Visit, cookie_of, may
 from triptych_adapters.keys import KeyAuthenticator
 
 _SHOWN: Final = 10
@@ -122,5 +122,5 @@ def _who(visit: Visit) -> str:
     keys = visit.server.authenticate
     if not isinstance(keys, KeyAuthenticator):
         return "the console"
-    cookie = f"Bearer {visit.request.cookies.get(KEY_COOKIE, '')}"
+    cookie = f"Bearer {cookie_of(visit.request, KEY_COOKIE)}"
     return keys.key(visit.request.headers.get("authorization", cookie)).who

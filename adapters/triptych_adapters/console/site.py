@@ -24,6 +24,8 @@ from triptych_adapters.console.visit import (
     TOKEN_FIELD,
     Visit,
     asked_path,
+    cookie_name,
+    cookie_of,
     field_of,
     is_filtered_by,
     own_path,
@@ -116,7 +118,7 @@ def render(template: str, visit: Visit | None, **values: Any) -> bytes:
         "root": "" if visit is None else visit.root,
         "signed_in": visit is not None
         and visit.server.authenticate is not None
-        and KEY_COOKIE in visit.request.cookies,
+        and cookie_of(visit.request, KEY_COOKIE) != "",
         "version": triptych.__version__,
     }
     return made.render(common | values).encode(errors="replace")  # names of files may be no text
@@ -174,7 +176,7 @@ class Site:
             async with self.server.calls.caller(request, long=long) as caller:
                 response = await caller.run(answer)
         except AuthenticationError:
-            sent = KEY_COOKIE in request.cookies
+            sent = cookie_of(request, KEY_COOKIE)
             return sign_in_page(request, REFUSED if sent else "", 401)
         except (ProblemError, TriptychError) as error:
             note_failure(request.scope, error)
@@ -182,7 +184,7 @@ class Site:
             page = render("error", visit, problem=problem, root=root_of(request))
             response = html(page, problem.status)
             response.headers.update(problem.headers)
-        if visit is not None and TOKEN_COOKIE not in request.cookies:
+        if visit is not None and not cookie_of(request, TOKEN_COOKIE):
             set_cookie(response, request, TOKEN_COOKIE, visit.token)
         return response
 
@@ -205,7 +207,7 @@ class Site:
 
 def sign_in_page(request: Request, refused: str, status: int = 200, *, back: str = "") -> Response:
     """The form that takes a key, and then leads ``back``, or to the page that was asked for."""
-    token = request.cookies.get(TOKEN_COOKIE) or secrets.token_urlsafe(24)
+    token = cookie_of(request, TOKEN_COOKIE) or secrets.token_urlsafe(24)
     query = f"?{request.url.query}" if request.url.query else ""
     asked = back or (asked_path(request) + query if request.method == "GET" else "")
     values = {"form_token": token, "root": root_of(request), "back": own_path(asked, "")}
@@ -238,7 +240,7 @@ def see_other(request: Request, path: str) -> Response:
 
 def set_cookie(response: Response, request: Request, name: str, value: str | None) -> None:
     """Set a cookie that no script reads and no other site sends; None takes it away."""
-    root = root_of(request) or "/"
+    root, name = root_of(request) or "/", cookie_name(request, name)
     secure = request.url.scheme == "https"
     if value is None:
         response.delete_cookie(name, path=root, secure=secure, httponly=True, samesite="strict")

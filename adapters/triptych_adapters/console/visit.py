@@ -31,6 +31,8 @@ from triptych_adapters.wire.arguments import strict_json
 KEY_COOKIE: Final = "triptych_key"
 AS_COOKIE: Final = "triptych_as"
 TOKEN_COOKIE: Final = "triptych_form"
+_BOUND: Final = "__Host-"
+"""What begins the name of a cookie that browsers take from this host alone, and over TLS."""
 TOKEN_FIELD: Final = "form_token"
 _FORM_TYPE: Final = "application/x-www-form-urlencoded"
 _MOST_FIELDS: Final = 1_000
@@ -202,7 +204,7 @@ async def visit_of(server: Server, request: Request) -> Visit:
     own = await service_of(server, request)
     access = own.access if isinstance(own, RestrictedService) else None
     seen_as, service = "", own
-    if key_id := request.cookies.get(AS_COOKIE, ""):
+    if key_id := cookie_of(request, AS_COOKIE):
         seen_as, service = await server.calls.apart(lambda: _as_key(server, own, key_id))
     return Visit(
         request=request,
@@ -211,7 +213,7 @@ async def visit_of(server: Server, request: Request) -> Visit:
         service=service,
         seen_as=seen_as,
         can_write=server.write and not seen_as and (access is None or access.can_write),
-        token=request.cookies.get(TOKEN_COOKIE) or secrets.token_urlsafe(24),
+        token=cookie_of(request, TOKEN_COOKIE) or secrets.token_urlsafe(24),
         form=form,
     )
 
@@ -236,13 +238,24 @@ async def service_of(server: Server, request: Request, *, key: str | None = None
     """
     if server.authenticate is None or (key is None and "authorization" in request.headers):
         return await server.service_of(request)
-    key = request.cookies.get(KEY_COOKIE) if key is None else key
+    key = cookie_of(request, KEY_COOKIE) or None if key is None else key
     return await sender_of(request.scope).admit(
         server.authenticate,
         None if key is None else f"Bearer {key}",
         server.calls.apart,
         server.limits.seconds,
     )
+
+
+def cookie_name(request: Request, name: str) -> str:
+    """The name by which the cookie is set and read: bound to the host where that is possible."""
+    bound = request.url.scheme == "https" and not root_of(request)
+    return f"{_BOUND}{name}" if bound else name
+
+
+def cookie_of(request: Request, name: str) -> str:
+    """The value of a cookie of this console; "" where it was not sent."""
+    return request.cookies.get(cookie_name(request, name), "")
 
 
 async def posted(request: Request) -> Pairs:
@@ -263,7 +276,7 @@ async def posted(request: Request) -> Pairs:
         )
     except ValueError:
         raise ProblemError(400, "INVALID_REQUEST", "the form is not readable") from None
-    token = request.cookies.get(TOKEN_COOKIE, "")
+    token = cookie_of(request, TOKEN_COOKIE)
     sent = dict(form).get(TOKEN_FIELD, "")
     site = request.headers.get("sec-fetch-site", "same-origin")
     is_own = site in ("same-origin", "none") and token != ""
