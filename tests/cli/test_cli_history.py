@@ -79,7 +79,7 @@ def test_diff_is_coloured_on_a_terminal(shell: Shell, monkeypatch: pytest.Monkey
     assert shell("diff", "a.md", "3").code == 0
     shown = screen.getvalue()
     assert "\x1b[31m-Three.\x1b[0m\n" in shown
-    assert "\x1b[32m+Three \ufffd[31mred.\x1b[0m\n" in shown
+    assert "\x1b[32m+Three ‹U+001B›[31mred.\x1b[0m\n" in shown
     assert "\x1b[1m--- a.md (version 3)\x1b[0m\n" in shown
     assert shell("history", "a.md").code == 0
     assert "current" in screen.getvalue()

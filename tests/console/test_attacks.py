@@ -61,8 +61,7 @@ def test_a_key_of_a_dataset_does_not_reach_proposals_of_one_below_its_name(
 
 
 def test_proposals_of_another_dataset_leave_room_in_this_one(kb: Service) -> None:
-    for number in range(5):
-        proposed(kb, "a/b", f"{number}.md", "word " * 190_000)
+    proposed(kb, "a/b", "0.md", "word " * 190_000)
     assert proposed(kb, "a", "new.md", "word " * 50_000)
 
 
@@ -128,8 +127,24 @@ def test_a_link_of_another_site_asks_no_model(site: str, calls: int, kb: Service
         ask = Client(create_app(asked, console=True))
         headers = {"Sec-Fetch-Site": site, "Sec-Fetch-Dest": "document"}
         text = ask("GET", "/console/ask?q=green+tea", headers=headers).text
-    assert len(model.texts) == calls
-    assert ("Press Ask" in text) is (calls == 0)
+        stream = ask("GET", "/console/ask/stream?q=green+tea", headers=headers)
+    assert len(model.texts) == 2 * calls
+    assert stream.status_code == (200 if calls else 403)
+    assert ("A link of another site led here" in text) is (calls == 0)
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_a_link_of_another_site_starts_no_long_work(site: str, kb: Service) -> None:
+    ask = Client(create_app(kb, write=True, console=True))
+    headers = {"Sec-Fetch-Site": site, "Sec-Fetch-Dest": "document"}
+    for path in (
+        "/?q=tea", "/console/ask?q=tea", "/console/work?doctor=1", "/console/reviews",
+        "/console/golden?dataset=a&a=mode%3Dbm25&b=mode%3Dhybrid", "/console/pages/a/doc.md/1",
+    ):  # fmt: skip
+        text = ask("GET", path, headers=headers).text
+        assert f'<a href="{path.replace("&", "&amp;")}">Open it</a>' in text
+    for path in ("/", "/console/datasets", "/console/documents/a/doc.md"):
+        assert "A link of another site" not in ask("GET", path, headers=headers).text
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -223,3 +224,20 @@ def test_a_caller_with_a_filter_learns_nothing_of_others_by_a_receipt(place: Pla
         before = others(kb)
         assert not mine.purge("d", "patients/north/1.md")
         assert others(kb) == before
+
+
+def test_golden_questions_keep_their_text_and_the_receipt_says_so(place: Place) -> None:
+    with place.opened() as kb:
+        fill(kb)
+        settings = kb.capabilities.settings
+        assert settings is not None
+        kept = [("Who is she?", {PATH: 2}), (f"Is {PATH} right?", {}), ("Another.", {"x.md": 0})]
+        queries = [{"id": q, "question": q, "relevance": grades} for q, grades in kept]
+        text = json.dumps({"queries": queries})
+        assert settings.set_setting("golden/d", text, expected=None)
+        receipt = kb.purge("d", PATH)
+        assert receipt.beyond[0].startswith("the text of 2 golden questions about it")
+        assert any("golden questions about it" in each for each in kb.purge("d", PATH).beyond[1:])
+        left = json.loads(settings.get_setting("golden/d") or "")["queries"]
+        assert [each["question"] for each in left] == [q for q, _ in kept]
+        assert [each["relevance"] for each in left] == [{}, {}, {"x.md": 0}]

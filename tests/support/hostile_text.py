@@ -47,6 +47,7 @@ from triptych.text.injection import suspicious
 from triptych.text.sentences import shingles, split_sentences
 from triptych.text.tokenizers import detect_tokenizer, extract_keywords
 from triptych.text.tokens import default_counter
+from triptych.text.visible import visible as visible_line
 from triptych_adapters.cli.output import visible
 from triptych_backends.embedders.hashing import HashEmbedder
 from triptych_backends.parsing import default_parser
@@ -187,6 +188,7 @@ CALLS: Mapping[str, Callable[[str], object]] = {
     "context.duplicates": shingles,
     "text.analyze": _ANALYZER.analyze,
     "text.suspicious": suspicious,
+    "text.visible": visible_line,
     "text.analyze_query": _ANALYZER.analyze_query,
     "text.sentences": split_sentences,
     "text.keywords": extract_keywords,

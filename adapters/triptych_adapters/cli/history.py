@@ -13,7 +13,7 @@ from triptych.errors import ValidationError
 from triptych_adapters.cli.command import argument, command, option
 from triptych_adapters.cli.copies import is_archive
 from triptych_adapters.cli.names import SourceFiles, find_document, warn_of_next_sync
-from triptych_adapters.cli.output import Output, visible
+from triptych_adapters.cli.output import Output
 from triptych_adapters.cli.session import Exit, Session
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _NAME = Annotated[str, argument("NAME", "The name or file of the document.")]
 _DATASET = Annotated[str | None, option("--dataset -d", "Look in this dataset only.")]
-_STYLES = {"+": "green", "-": "red", "@": "cyan"}
+_STYLES = {"file": "bold", "place": "cyan", "same": "", "added": "green", "removed": "red"}
 
 
 @command("triptych history guide/start.md")
@@ -74,20 +74,17 @@ def diff(
     else:
         output.show(
             {"dataset_id": dataset, "name": name, "old": old, "new": new, "diff": found},
-            lines=diff_lines(found),
+            lines=styled_lines(found),
         )
     if not found:
         output.note("no difference")
 
 
-def diff_lines(difference: str) -> Iterator[Text]:
-    """The lines of a difference, in its colours."""
-    return (_styled(line) for line in difference.removesuffix("\n").split("\n") if difference)
+def styled_lines(difference: str) -> Iterator[Text]:
+    """The lines of a difference, in its colours, with what is not seen made visible."""
+    from triptych.text.visible import diff_lines
 
-
-def _styled(line: str) -> Text:
-    style = "bold" if line.startswith(("--- ", "+++ ")) else _STYLES.get(line[:1], "")
-    return Text(visible(line), style=style)
+    return (Text(line, style=_STYLES[kind]) for kind, line in diff_lines(difference))
 
 
 @command("triptych restore start.md 3", "triptych restore start.md 3 --if-version 5")

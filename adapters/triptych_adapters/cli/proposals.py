@@ -10,7 +10,7 @@ import attrs
 from triptych.errors import ValidationError
 from triptych_adapters.cli.admin import AnyDataset, local, moment_text
 from triptych_adapters.cli.command import argument, command, option
-from triptych_adapters.cli.history import diff_lines
+from triptych_adapters.cli.history import styled_lines
 from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
@@ -31,13 +31,20 @@ def list_proposals(
     decided: Annotated[
         bool, option("--decided", "List those that were approved or refused instead.")
     ] = False,
+    limit: Annotated[int, option("--limit -n", "Maximum number of proposals.", min=1)] = 100,
+    offset: Annotated[
+        int, option("--offset", "Number of proposals to skip, for further pages.", min=0)
+    ] = 0,
 ) -> None:
     """List the proposals that wait for a decision, the oldest first."""
     from triptych.access.proposals import Proposals
 
     with session.service(settings=local(session, "proposals", embedder="none")) as service:
         every = Proposals.of(service).list(dataset)
-    found = [each for each in every if (each.state != "pending") == decided]
+    listed = [each for each in every if (each.state != "pending") == decided]
+    found = listed[offset : offset + limit]
+    none = "" if found else f"no proposal {'was decided on' if decided else 'waits'}"
+    more = max(len(listed) - offset - limit, 0)
     columns = ("id", "dataset", "name", "what", "by", "when", "sources")
     rows = (
         (
@@ -53,16 +60,19 @@ def list_proposals(
         for each in found
     )
     session.output.show(
-        {"proposals": [_fields(each) for each in found]},
+        {"proposals": [_fields(each) for each in found], "more": more},
         table=((*columns, *(("state", "decided by") if decided else ())), rows) if found else None,
-        note="" if found else f"no proposal {'was decided on' if decided else 'waits'}",
+        note=f"{more:,} more: go on with --offset {offset + limit}" if more else none,
     )
 
 
-@command("triptych admin proposals show 1a2b3c4d5e6f7890")
+@command("triptych admin proposals show 1a2b3c4d5e6f78901a2b3c4d5e6f7890")
 def show(session: Session, proposal: _ID, dataset: AnyDataset = None) -> None:
-    """Show what a proposal would change of the document as it is now, like diff -u."""
-    from triptych.access.proposals import Proposals, changes_of
+    """Show all that a proposal would change of the document as it is now, like diff -u.
+
+    Characters that are not seen are shown by their numbers: ‹U+200B›.
+    """
+    from triptych.access.proposals import Proposals, changes_of, signs_of
 
     with session.service(settings=local(session, "proposals", embedder="none")) as service:
         found = Proposals.of(service).find(proposal, dataset)
@@ -75,6 +85,8 @@ def show(session: Session, proposal: _ID, dataset: AnyDataset = None) -> None:
         )
         if found.sources:
             output.note(f"it names as its sources: {', '.join(found.sources)}")
+        if signs := signs_of(found):
+            output.warn(f"written for models? {', '.join(signs)}")
         if found.state != "pending":
             output.note(f"it was {found.state} by {found.decided_by}")
         elif version != found.base:
@@ -82,42 +94,65 @@ def show(session: Session, proposal: _ID, dataset: AnyDataset = None) -> None:
                 f"it was made for version {found.base}, and the document is at version {version} "
                 "now (0 is none): it cannot be approved"
             )
-    output.show({**_fields(found), "version": version, "diff": changes}, lines=diff_lines(changes))
+    output.show(
+        {**_fields(found), "version": version, "signs": signs_of(found), "diff": changes},
+        lines=styled_lines(changes),
+    )
 
 
-@command("triptych admin proposals approve 1a2b3c4d5e6f7890 --by Ann")
+@command("triptych admin proposals approve 1a2b3c4d5e6f78901a2b3c4d5e6f7890 --by Ann")
 def approve(session: Session, proposal: _ID, dataset: AnyDataset = None, by: _By = None) -> None:
     """Carry out a proposal: put the text or the metadata, or delete the document.
 
     If the document has changed since the proposal was made, nothing is done and it still waits.
     """
-    _decide(session, "approve", proposal, dataset, by)
-
-
-@command("triptych admin proposals refuse 1a2b3c4d5e6f7890 --by Ann")
-def refuse(session: Session, proposal: _ID, dataset: AnyDataset = None, by: _By = None) -> None:
-    """Refuse a proposal. The agent cannot propose the same again."""
-    _decide(session, "refuse", proposal, dataset, by)
-
-
-def _decide(session: Session, do: str, id: str, dataset: str | None, by: str | None) -> None:
     from triptych.access.proposals import Proposals
 
     who = by or _user()
     settings = local(session, "proposals")
     with session.service(settings=attrs.evolve(settings, embedder="none")) as service:
+        found = Proposals.of(service).find(proposal, dataset)
+    # Over the dataset's own embedder, for what is put.
+    with session.service(settings=settings, dataset=found.dataset_id) as service:
+        now = Proposals.of(service).approve(service, found.dataset_id, proposal, who)
+    session.output.show(_fields(now), note=_said(now))
+
+
+@command(
+    "triptych admin proposals refuse 1a2b3c4d5e6f78901a2b3c4d5e6f7890 --by Ann",
+    "triptych admin proposals refuse --made-by 'the bot (1a2b3c4d5e6f)'",
+)
+def refuse(
+    session: Session,
+    proposal: Annotated[list[str] | None, argument("ID", "The ids of the proposals.")] = None,
+    dataset: AnyDataset = None,
+    made_by: Annotated[
+        str | None,
+        option("--made-by WHO", "Refuse all that this key, as listed, has waiting."),
+    ] = None,
+    by: _By = None,
+) -> None:
+    """Refuse proposals. The agent cannot propose the same again."""
+    from triptych.access.proposals import Proposals
+
+    if bool(proposal) == bool(made_by):
+        raise ValidationError("name the proposals by their ids, or whose they are by --made-by")
+    who = by or _user()
+    with session.service(settings=local(session, "proposals", embedder="none")) as service:
         proposals = Proposals.of(service)
-        found = proposals.find(id, dataset)
-        if do == "refuse":
-            now = proposals.refuse(service, found.dataset_id, id, who)
-    if do == "approve":
-        # Over the dataset's own embedder, for what is put.
-        with session.service(settings=settings, dataset=found.dataset_id) as service:
-            now = Proposals.of(service).approve(service, found.dataset_id, id, who)
+        found = [proposals.find(each, dataset) for each in proposal or ()]
+        if made_by:
+            found = [*proposals.list(dataset, waiting_of=made_by)]
+        done = [proposals.refuse(service, each.dataset_id, each.id, who) for each in found]
     session.output.show(
-        _fields(now),
-        note=f"{now.state} the {now.what} of {now.name!r} in {now.dataset_id!r}, by {who}",
+        _fields(done[0]) if len(done) == 1 else {},
+        {"proposals": [_fields(each) for each in done]},
+        note=[*map(_said, done)] or f"nothing of {made_by!r} waits",
     )
+
+
+def _said(now: Proposal) -> str:
+    return f"{now.state} the {now.what} of {now.name!r} in {now.dataset_id!r}, by {now.decided_by}"
 
 
 def _user() -> str:

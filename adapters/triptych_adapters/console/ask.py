@@ -20,7 +20,7 @@ from triptych.records.serialization import to_json
 from triptych.service import Service
 from triptych_adapters.console.search import Bench
 from triptych_adapters.console.site import Made, render
-from triptych_adapters.console.visit import Visit, is_foreign, visit_of
+from triptych_adapters.console.visit import Visit, visit_of
 from triptych_adapters.http.responses import note_failure, problem_of
 from triptych_adapters.http.server import Caller, Server
 from triptych_adapters.http.streams import COMMENT, Parts, StreamedResponse, event, pieces_of
@@ -46,13 +46,11 @@ def ask(visit: Visit) -> Made:
     made: dict[str, Any] = {
         "asked": asked,
         "has_model": service.llm is not None,
-        # A link of another site does not spend tokens: a person asks.
-        "is_foreign": is_foreign(visit.request),
         "budget": _budget(visit),
         "answer": None,
         "failed": None,
     }
-    if asked.text and service.llm is not None and not made["is_foreign"]:
+    if asked.text and service.llm is not None:
         try:
             answer = service.ask(asked.text, **_options(visit, asked))
             made |= _shown(service, answer)
@@ -108,7 +106,7 @@ def linked(answer: Answer) -> Markup:
 
 async def stream(server: Server, request: Request) -> Response:
     """The answer as the model writes it, then the part of the page that shows it whole."""
-    visit = await visit_of(server, request)
+    visit = await visit_of(server, request, by_link=False)
     service = visit.service
 
     def begin() -> AnswerStream:

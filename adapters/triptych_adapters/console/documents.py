@@ -19,6 +19,7 @@ from triptych.chunking import (
 from triptych.errors import ConflictError, NotFoundError, TriptychError, ValidationError
 from triptych.records import Hit
 from triptych.service import Service
+from triptych.text.visible import diff_lines
 from triptych_adapters.console.derivation import LISTED, derived_of, outline_of
 from triptych_adapters.console.file_pages import page_beside
 from triptych_adapters.console.folders import offered
@@ -155,19 +156,13 @@ def chunks_of(service: Service, dataset_id: str, name: str) -> tuple[list[Hit], 
     return list(hits[:CHUNKS]), len(hits) > CHUNKS
 
 
-def _diff(visit: Visit, dataset_id: str, name: str) -> list[tuple[str, str]]:
+def _diff(visit: Visit, dataset_id: str, name: str) -> Sequence[tuple[str, str]]:
     """The lines of the difference that was asked for, each with its kind."""
     old = visit.number("old", 0)
     if not old:
         return []
     new = visit.number("new", 0) or None
-    return diff_lines(visit.service.diff(dataset_id, name, old, new))
-
-
-def diff_lines(text: str) -> list[tuple[str, str]]:
-    """The lines of a unified diff, each with its kind."""
-    kinds = {"+": "added", "-": "removed", "@": "place"}
-    return [(kinds.get(line[:1], "same"), line) for line in text.splitlines()]
+    return list(diff_lines(visit.service.diff(dataset_id, name, old, new)))
 
 
 def change_document(visit: Visit) -> Made:

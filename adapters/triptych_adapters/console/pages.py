@@ -47,8 +47,8 @@ def console_routes(server: Server) -> Iterator[RawRoute]:
         return RawRoute(path, answer, methods=[method], name=name)
 
     yield from site.static()
-    yield from site.page("/", "search", search.bench)
-    yield from site.page("/console/ask", "ask", ask.ask, long=True)
+    yield from site.page("/", "search", search.bench, costs=True)
+    yield from site.page("/console/ask", "ask", ask.ask, long=True, costs=True)
     yield stream("ask", partial(ask.stream, server), "GET")
     yield from site.page("/console/replay", "replay", replay.form)
     yield from site.form("/console/replay", "replay_post", replay.replayed, long=True)
@@ -59,16 +59,18 @@ def console_routes(server: Server) -> Iterator[RawRoute]:
     yield from site.page("/console/datasets/{dataset_id}", "listing", documents.listing)
     yield from site.page(one, "document", documents.document, posts=documents.change_document)
     drawn = "/console/pages/{dataset_id}/{name}/{page}"
-    yield from site.page(drawn, "page_image", file_pages.page_image, long=True)
+    yield from site.page(drawn, "page_image", file_pages.page_image, long=True, costs=True)
     yield from site.page("/console/put", "put", documents.new, posts=documents.put)
     yield from site.page("/console/sandbox", "sandbox", documents.sandbox)
-    yield from site.page("/console/work", "work", upkeep.work, posts=upkeep.act, long=True)
+    yield from site.page(
+        "/console/work", "work", upkeep.work, posts=upkeep.act, long=True, costs=True
+    )
     yield stream("work", partial(progress.stream, task_of, upkeep.ended, server))
     yield from site.page(
-        "/console/reviews", "reviews", reviews.reviews, posts=reviews.decide, long=True
+        "/console/reviews", "reviews", reviews.reviews, posts=reviews.decide, long=True, costs=True
     )
     yield from site.page("/console/gaps", "gaps", gaps.gaps)
-    yield from site.page("/console/golden", "golden", golden.golden, posts=golden.judge)
+    yield from site.page("/console/golden", "golden", golden.golden, posts=golden.judge, costs=True)
     yield from site.page("/console/connect", "connect", connect)
     yield from site.page("/console/keys", "keys", keys.keys, posts=keys.change_keys)
     yield from site.form("/console/see-as", "see_as", keys.see_as)

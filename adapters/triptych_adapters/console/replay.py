@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from triptych.answers import AnswerReceipt
 from triptych.errors import ValidationError
-from triptych_adapters.console.documents import diff_lines
+from triptych.text.visible import diff_lines
 from triptych_adapters.console.site import Made, html, render
 from triptych_adapters.console.visit import Visit
 from triptych_adapters.wire.arguments import read_object
@@ -51,7 +51,7 @@ def replayed(visit: Visit) -> Response:
                 else receipt.query.text,
                 "asked": receipt.model if isinstance(receipt, AnswerReceipt) else "",
                 "model": "" if model is None else model.signature,
-                "verified": [(each, diff_lines(each.diff)) for each in found],
+                "verified": [(each, list(diff_lines(each.diff))) for each in found],
                 "more": len(replay.pieces) - len(found),
             },
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -9,27 +11,29 @@ from triptych.access.proposals import (
     Proposal,
     Proposals,
     changes_of,
-    check_reviewer,
+    decides,
+    sees,
+    signs_of,
     unrestricted,
 )
 from triptych.errors import NotAvailableError, TriptychError, ValidationError
 from triptych.records import Hit
 from triptych.search.question_log import unlogged
 from triptych.service import Service
-from triptych_adapters.console.documents import diff_lines
+from triptych.text.visible import diff_lines
 from triptych_adapters.console.site import Made, see_other
 from triptych_adapters.console.visit import KEY_COOKIE, Visit, cookie_of, may
 from triptych_adapters.keys import KeyAuthenticator
 
 _SHOWN: Final = 10
-_LINES: Final = 2_000
-_WIDTH: Final = 4_000  # code points of a line that are shown
+_DRAWN: Final = 200_000  # code points of differences on a page; what has no room has its own page
 _QUERY: Final = 500  # code points of what is searched elsewhere
 _ELSEWHERE: Final = 3
 
 
 def reviews(visit: Visit) -> Made:
-    """The datasets with what waits in each, and the proposals of one: its oldest, with diffs."""
+    """The datasets with what waits in each, and a page of the proposals of one with their diffs; or
+    one proposal, of whatever size."""
     made: dict[str, Any] = {"datasets": [], "dataset_id": visit.one("dataset"), "why": ""}
     try:
         kept = Proposals.of(visit.server.service)
@@ -41,27 +45,36 @@ def reviews(visit: Visit) -> Made:
         made["dataset_id"] = next((name for name, waits in found.items() if waits), "")
     elif made["dataset_id"] not in found:
         made["dataset_id"] = ""
-    mine = found.get(made["dataset_id"], [])
-    lines = None if visit.one("all") else _LINES
+    mine, one = found.get(made["dataset_id"], []), visit.one("id")
+    last = max(-(-len(mine) // _SHOWN), 1)
+    page = min(visit.number("page", 1, least=1), last)
+    shown = mine[(page - 1) * _SHOWN : page * _SHOWN]
+    if one:
+        shown, page = [each for each in mine if each.id == one], 1
     return made | {
-        "waiting": [_shown(visit.service, each, lines) for each in mine[:_SHOWN]],
-        "more": len(mine[_SHOWN:]),
-        "decided": kept.decided(made["dataset_id"]),
-        "decides": visit.can_write and may(check_reviewer, visit.own, made["dataset_id"]),
+        "waiting": list(_shown(visit.service, shown, whole=bool(one))),
+        "one": one,
+        "page": page,
+        "last": 1 if one else last,
+        "makers": Counter(each.made_by for each in mine),
+        "decided": [p for p in kept.decided(made["dataset_id"]) if sees(visit.service, p)],
+        "decides": visit.can_write and decides(visit.own, made["dataset_id"]),
         "switches": visit.can_write and may(visit.server.check_sees_all, visit.own, ""),
     }
 
 
 def _waiting(visit: Visit, kept: Proposals) -> dict[str, list[Proposal]]:
-    """What waits in each dataset that the visitor sees the whole of, the oldest first."""
-    every = kept.list()
-    names = {*visit.service.list_datasets(), *kept.reviewed(), *(p.dataset_id for p in every)}
+    """What the visitor sees waiting in each dataset that it sees the whole of, or has some in; the
+    oldest first."""
+    names = sorted({*visit.service.list_datasets(), *kept.reviewed()})
     accesses = unrestricted(visit.service)[1]
-    return {
-        name: [p for p in every if p.dataset_id == name and p.state == "pending"]
-        for name in sorted(names)
-        if all(each.is_whole(name) for each in accesses)
+    found: dict[str, list[Proposal]] = {
+        name: [] for name in names if all(each.is_whole(name) for each in accesses)
     }
+    for each in kept.list():
+        if each.state == "pending" and sees(visit.service, each):
+            found.setdefault(each.dataset_id, []).append(each)
+    return found
 
 
 def waiting_in(visit: Visit) -> dict[str, int]:
@@ -73,19 +86,29 @@ def waiting_in(visit: Visit) -> dict[str, int]:
     return {name: len(each) for name, each in found.items() if each}
 
 
-def _shown(service: Service, proposal: Proposal, most: int | None) -> dict[str, Any]:
-    """A proposal with its difference from what is stored now, and what other documents say."""
-    version, changes = changes_of(service, proposal)
-    lines = diff_lines(changes)
-    kind = "removed" if proposal.document is None else "added"
-    changed = [line[1:] for each, line in lines if each == kind and line[1:3] not in ("++", "--")]
-    return {
-        "proposal": proposal,
-        "lines": [(each, line[:_WIDTH]) for each, line in lines[:most]],
-        "cut": len(lines) - len(lines[:most]),
-        "version": version,
-        "elsewhere": _elsewhere(service, proposal, " ".join(changed)[:_QUERY]),
-    }
+def _shown(service: Service, found: Sequence[Proposal], *, whole: bool) -> Iterator[dict[str, Any]]:
+    """Proposals with their differences from what is stored now, and what other documents say.
+
+    Each is shown whole, or not at all where the page has no room.
+    """
+    left = _DRAWN
+    for each in found:
+        version, changes = changes_of(service, each) if left > 0 else (0, "")
+        left -= len(changes)
+        if left <= 0 and not whole:
+            yield {"proposal": each, "left_out": True}  # to be shown by itself
+            continue
+        lines = list(diff_lines(changes))
+        kind = "removed" if each.document is None else "added"
+        changed = " ".join(line[1:] for of, line in lines if of == kind)
+        yield {
+            "proposal": each,
+            "left_out": False,
+            "lines": lines,
+            "signs": signs_of(each),
+            "version": version,
+            "elsewhere": _elsewhere(service, each, changed[:_QUERY]),
+        }
 
 
 def _elsewhere(service: Service, proposal: Proposal, text: str) -> list[Hit]:
@@ -109,9 +132,13 @@ def decide(visit: Visit) -> Made:
     if do in ("on", "off"):
         visit.server.check_sees_all(visit.own, "reviews of a dataset are switched")
         kept.set_reviewed(dataset_id, do == "on")
-    elif do in ("approve", "refuse"):
-        act = kept.approve if do == "approve" else kept.refuse
-        act(visit.service, dataset_id, visit.one("id"), _who(visit))
+    elif do == "approve":
+        kept.approve(visit.service, dataset_id, visit.one("id"), _who(visit))
+    elif do == "refuse":
+        kept.refuse(visit.service, dataset_id, visit.one("id"), _who(visit))
+    elif do == "refuse-all":
+        for each in kept.list(dataset_id, waiting_of=visit.one("made_by")):
+            kept.refuse(visit.service, dataset_id, each.id, _who(visit))
     else:
         raise ValidationError(f"there is no action {do!r:.60}")
     return see_other(visit.request, f"/console/reviews?dataset={quote(dataset_id)}&done={do}")

@@ -18,6 +18,7 @@ from starlette.responses import RedirectResponse, Response
 import triptych
 from triptych.errors import AuthenticationError, TriptychError
 from triptych.text import matches
+from triptych.text.visible import visible
 from triptych_adapters.console.visit import (
     KEY_COOKIE,
     TOKEN_COOKIE,
@@ -28,6 +29,7 @@ from triptych_adapters.console.visit import (
     cookie_of,
     field_of,
     is_filtered_by,
+    is_foreign,
     own_path,
     path_of,
     root_of,
@@ -88,7 +90,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    made.filters |= {"marked": marked, "moment": moment, "score": score}
+    made.filters |= {"marked": marked, "moment": moment, "score": score, "visible": visible}
     made.globals |= {
         "field_of": field_of,
         "is_filtered_by": is_filtered_by,
@@ -138,10 +140,15 @@ class Site:
         *,
         posts: Callable[[Visit], Made] | None = None,
         long: bool = False,
+        costs: bool = False,
     ) -> Iterator[RawRoute]:
-        """The route of a page, which ``make`` gives its values; and the one of its form."""
+        """The route of a page, which ``make`` gives its values; and the one of its form.
+
+        One that ``costs`` calls of a model or long work is not made for a link of another site: a
+        person goes on from there.
+        """
         name = f"console_{template}"
-        show = partial(self._answer, template, make, long)
+        show = partial(self._answer, template, make, long, costs=costs)
         yield RawRoute(path, show, methods=["GET"], name=name)
         if posts is not None:
             post = partial(self._answer, template, posts, long, writes=True)
@@ -162,12 +169,15 @@ class Site:
         request: Request,
         *,
         writes: bool = False,
+        costs: bool = False,
     ) -> Response:
         visit: Visit | None = None
         try:
             visit = asked = await visit_of(self.server, request)
             if writes:
                 asked.check_writes()
+            if costs and is_foreign(request) and asked.here != "/":
+                return html(render("linked", asked))
 
             def answer() -> Response:
                 made = make(asked)

@@ -186,15 +186,16 @@ def is_foreign(request: Request) -> bool:
     return request.headers.get("sec-fetch-site", "none") not in ("same-origin", "none")
 
 
-async def visit_of(server: Server, request: Request) -> Visit:
-    """Who asks, and for what.
+async def visit_of(server: Server, request: Request, *, by_link: bool = True) -> Visit:
+    """Who asks, and for what; ``by_link`` says that a link of another site may lead here.
 
     Raises:
         AuthenticationError: the server has keys, and the request has none that is valid.
         ProblemError: a form comes from another site, or is no form.
     """
     form = await posted(request) if request.method == "POST" else ()
-    if is_foreign(request) and request.headers.get("sec-fetch-dest") != "document":
+    is_link = by_link and request.headers.get("sec-fetch-dest") == "document"
+    if is_foreign(request) and not is_link:
         raise ProblemError(
             403,
             "FORBIDDEN",

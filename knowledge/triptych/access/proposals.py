@@ -28,15 +28,18 @@ from triptych.errors import (
     TriptychError,
     ValidationError,
 )
-from triptych.records import NewDocument, check_identifier
+from triptych.records import NewDocument, SystemData, check_identifier
 from triptych.records.serialization import from_dict, to_dict
 from triptych.search.dataset_settings import set_at_last
+from triptych.text.injection import suspicious
 
 if TYPE_CHECKING:
     from triptych.service import Service
 
-MOST_CHARACTERS: Final = 5_000_000
-"""Of a dataset's proposals: a store of files keeps all its settings in one file."""
+MOST_CHARACTERS: Final = 1_000_000
+"""Of what one caller has waiting in a dataset; a store of files keeps its settings in one file."""
+MOST_WAITING: Final = 200
+"""Proposals of one caller in a dataset."""
 MOST_DECIDED: Final = 200
 _REVIEWED: Final = "review/"
 
@@ -69,7 +72,7 @@ class Proposal:
     @id.default
     def _digest(self) -> str:
         same = [self.name, self.what, self.base, to_dict(self.document), self.made_by]
-        return hashlib.sha256(json.dumps(same).encode()).hexdigest()[:16]
+        return hashlib.sha256(json.dumps(same).encode()).hexdigest()[:32]
 
     @property
     def sources(self) -> Sequence[str]:
@@ -120,12 +123,16 @@ class Proposals:
         found = self._settings.list_settings(_REVIEWED)
         return {key.removeprefix(_REVIEWED) for key in found}
 
-    def list(self, dataset_id: str | None = None) -> Sequence[Proposal]:
-        """All of a dataset, or of all of them, the oldest first."""
+    def list(
+        self, dataset_id: str | None = None, *, waiting_of: str | None = None
+    ) -> Sequence[Proposal]:
+        """All of a dataset, or of all of them, the oldest first; or what a caller has waiting."""
         prefix = PROPOSALS if dataset_id is None else proposal_settings(dataset_id)
         found = map(_read, self._settings.list_settings(prefix).values())
         # "a" and "a/b" may both be datasets.
         of = [each for each in found if dataset_id in (None, each.dataset_id)]
+        if waiting_of is not None:
+            of = [each for each in of if (each.made_by, each.state) == (waiting_of, "pending")]
         return sorted(of, key=lambda each: (each.made_at, each.id))
 
     def find(self, proposal_id: str, dataset_id: str | None = None) -> Proposal:
@@ -154,15 +161,18 @@ class Proposals:
 
         That is a `PendingReviewError` if the proposal waits. The same one waits only once.
         """
-        prefix = proposal_settings(proposals[0].dataset_id) if proposals else PROPOSALS
-        kept = self._settings.list_settings(prefix)
-        # "a" and "a/b" may both be datasets, and an id has no slash.
-        size = sum(len(text) for key, text in kept.items() if "/" not in key[len(prefix) :])
+        if not proposals:
+            return []
+        dataset_id, caller = proposals[0].dataset_id, proposals[0].made_by
+        own = {each.key: len(each.text) for each in self.list(dataset_id, waiting_of=caller)}
         errors = []
         for each in proposals:
-            error = self._add(each, has_room=size + len(each.text) <= MOST_CHARACTERS)
-            size += len(each.text) if isinstance(error, PendingReviewError) else 0
-            errors.append(error)
+            room = MOST_CHARACTERS - sum(own.values()) if len(own) < MOST_WAITING else 0
+            errors.append(self._add(each, has_room=len(each.text) <= room))
+            if isinstance(errors[-1], PendingReviewError):
+                own[each.key] = len(each.text)
+        for each in self.decided(dataset_id)[MOST_DECIDED:]:
+            set_at_last(self._settings, each.key, None)
         return errors
 
     def _add(self, new: Proposal, *, has_room: bool) -> TriptychError:
@@ -174,8 +184,9 @@ class Proposals:
             if state in (None, "approved"):
                 if not has_room:
                     return AccessDeniedError(
-                        f"too many proposals wait in {new.dataset_id!r} (they hold at most "
-                        f"{MOST_CHARACTERS:,} characters): a person must decide on some first"
+                        f"too many proposals of this caller wait in {new.dataset_id!r} (at most "
+                        f"{MOST_WAITING}, of {MOST_CHARACTERS:,} characters): a person must decide "
+                        "on some first"
                     )
                 if not self._settings.set_setting(new.key, new.text, expected=before):
                     continue
@@ -236,8 +247,6 @@ class Proposals:
             now = datetime.now(UTC)
             new = attrs.evolve(old, state=state, document=None, decided_by=by, decided_at=now)
             if self._settings.set_setting(old.key, new.text, expected=before):
-                for each in self.decided(dataset_id)[MOST_DECIDED:]:
-                    set_at_last(self._settings, each.key, None)
                 return new
         return old
 
@@ -251,13 +260,24 @@ def unrestricted(service: Any) -> tuple[Service, Sequence[Access]]:
     return service, accesses
 
 
+def decides(service: Service, dataset_id: str) -> bool:
+    """Whether who uses ``service`` may decide on a dataset's proposals."""
+    accesses = unrestricted(service)[1]
+    return all(each.can_write and not each.agent and each.is_whole(dataset_id) for each in accesses)
+
+
+def sees(service: Service, proposal: Proposal) -> bool:
+    """Whether a proposal is shown to who uses ``service``: whoever decides on it or made it."""
+    made = {each.caller for each in unrestricted(service)[1]} - {""}
+    return proposal.made_by in made or decides(service, proposal.dataset_id)
+
+
 def check_reviewer(service: Service, dataset_id: str) -> None:
     """Raise AccessDeniedError for who may not decide on a dataset's proposals."""
-    for access in unrestricted(service)[1]:
-        if access.agent or not access.can_write or not access.is_whole(dataset_id):
-            raise AccessDeniedError(
-                "whoever decides on proposals may write, sees the whole dataset, and is no agent"
-            )
+    if not decides(service, dataset_id):
+        raise AccessDeniedError(
+            "whoever decides on proposals may write, sees the whole dataset, and is no agent"
+        )
 
 
 def changes_of(service: Service, proposal: Proposal) -> tuple[int, str]:
@@ -275,8 +295,20 @@ def changes_of(service: Service, proposal: Proposal) -> tuple[int, str]:
     some = after or stored
     if some is None or proposal.state != "pending":
         return version, ""
-    none = attrs.evolve(some, content="", metadata={}, version=0)
-    return version, unified_diff(stored or none, after or none)
+    none = attrs.evolve(some, content="", metadata={}, version=0, system=SystemData())
+    none = attrs.evolve(none, original_sha256="", parser_sig="")
+    return version, unified_diff(stored or none, after or none, whole=True)
+
+
+def signs_of(proposal: Proposal) -> Sequence[str]:
+    """The kinds of signs (`Hit.signs`) in all that would be stored of a proposal."""
+    new = proposal.document
+    if new is None:
+        return ()
+    texts = [new.content, new.name]
+    for key, value in (new.metadata or {}).items():
+        texts += [key, *map(str, value if isinstance(value, list | tuple) else [value])]
+    return tuple(dict.fromkeys(sign.kind for each in texts for sign in suspicious(each)))
 
 
 def _carry_out(service: Service, proposal: Proposal) -> None:

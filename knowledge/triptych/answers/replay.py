@@ -156,11 +156,15 @@ def _densest(words: Sequence[str], was: Sequence[str]) -> tuple[int, int]:
 def _diff(citation: Citation, now: str, version: int) -> str:
     name = citation.doc_name or citation.dataset_id
     return unified_diff(
-        [f"{line}\n" for line in citation.text.splitlines()],
-        [f"{line}\n" for line in now.splitlines()],
+        _lines(citation.text),
+        _lines(now),
         f"{name} (cited, version {citation.version})",
         f"{name} (version {version})" if version else f"{name} (gone)",
     )
+
+
+def _lines(text: str) -> list[str]:
+    return [f"{line}\n" for line in text.removesuffix("\n").split("\n")] if text else []
 
 
 @attrs.frozen(kw_only=True, slots=True)

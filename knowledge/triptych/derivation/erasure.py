@@ -16,6 +16,7 @@ BEYOND: Final = (
     "free memory and free blocks of the disk, until they are overwritten",
     "logs and terminals of programs that printed it",
     "providers of models that were sent its text",
+    "golden questions about it, here and in files: people wrote them",
 )
 """What no store can erase."""
 

@@ -176,6 +176,8 @@ def _expired_of(names: Sequence[str], moment: datetime) -> FilterTree:
 # Versions
 
 _LINES = re.compile(r"[^\n]*\n|[^\n]+")
+_KEY = re.compile(r"\w[\w .-]*")
+_APART = ("dataset_id", "name", "version", "updated_at", "content", "metadata", "system")
 _SHOWN = 12
 """Kept versions that an error lists."""
 LAST_VERSION = (1 << 63) - 1
@@ -245,14 +247,14 @@ def put_again(
     )
 
 
-def unified_diff(old: SourceDocument, new: SourceDocument) -> str:
+def unified_diff(old: SourceDocument, new: SourceDocument, *, whole: bool = False) -> str:
     """How ``new`` differs from ``old``, line by line, as ``diff -u`` tells it; "" if in nothing.
 
-    Metadata that differs comes first, as lines of its own part.
+    Metadata and the time of expiry come first, as lines of their own part; ``whole`` adds all else
+    that is stored of a document.
     """
-    return _diff(old, new, " metadata", _metadata(old), _metadata(new)) + _diff(
-        old, new, "", old.content, new.content
-    )
+    fields = (_fields(each, whole=whole) for each in (old, new))
+    return _diff(old, new, " metadata", *fields) + _diff(old, new, "", old.content, new.content)
 
 
 def _diff(old: SourceDocument, new: SourceDocument, what: str, before: str, after: str) -> str:
@@ -264,5 +266,15 @@ def _diff(old: SourceDocument, new: SourceDocument, what: str, before: str, afte
     )
 
 
-def _metadata(document: SourceDocument) -> str:
-    return "".join(f"{key}: {value!r}\n" for key, value in sorted(document.metadata.items()))
+def _fields(document: SourceDocument, *, whole: bool) -> str:
+    """A line for each: a key that could be taken for another, or for a field, is quoted."""
+    fields = {
+        f"${each.name}": getattr(of, each.name)
+        for of in (document, document.system)
+        for each in attrs.fields(type(of))
+        if (whole and each.name not in _APART) or each.name == "expires_at"
+    }
+    lines = [f"{key}: {str(value)!r}\n" for key, value in sorted(fields.items()) if value]
+    for key, value in sorted(document.metadata.items()):
+        lines.append(f"{key if _KEY.fullmatch(key) else repr(key)}: {value!r}\n")
+    return "".join(lines)

@@ -38,18 +38,19 @@ def forget_settings(
             set_at_last(settings, prefix + dataset_id, None)
 
 
-def forget_judgements(settings: SettingsStore | None, dataset_id: str, name: str) -> None:
-    """Remove a document's name from the golden questions about its dataset."""
-    if settings is None:
-        return
-    key = GOLDEN_SETTINGS + dataset_id
-    while (text := settings.get_setting(key)) is not None:
-        kept = json.loads(text)
+def forget_judgements(settings: SettingsStore | None, dataset_id: str, name: str) -> int:
+    """Remove a document's name from the judgements of its dataset's golden questions; how many of
+    the questions were judged for it, or name it and still do."""
+    key, about = GOLDEN_SETTINGS + dataset_id, 0
+    while settings is not None and (text := settings.get_setting(key)) is not None:
+        kept, about = json.loads(text), 0
         for question in kept["queries"]:
-            question["relevance"].pop(name, None)
+            was_judged = question["relevance"].pop(name, None) is not None
+            about += was_judged or name in question["question"]
         without = json.dumps(kept, ensure_ascii=False)
         if without == text or settings.set_setting(key, without, expected=text):
-            return
+            break
+    return about
 
 
 def set_at_last(settings: SettingsStore, key: str, text: str | None) -> None:

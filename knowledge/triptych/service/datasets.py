@@ -203,7 +203,9 @@ class Datasets(ServiceBase):
             existed = self.delete_document(dataset_id, name)
             layers += self._remove_layers_above(dataset_id, name, every=existed)
             questions = self.question_log.erase(dataset_id, name)
-            forget_judgements(self.capabilities.settings, dataset_id, name)
+            if golden := forget_judgements(self.capabilities.settings, dataset_id, name):
+                more = f"the text of {golden} golden questions about it: drop those that quote it"
+                held = attrs.evolve(held, beyond=(*held.beyond, more))
         requests = self._forget_elsewhere(dataset_id, name, existed=existed)
         left = 0 if cache is None else cache.cache_stats().entries
         scrubbed = self._scrub()

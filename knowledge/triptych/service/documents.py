@@ -320,7 +320,7 @@ class Documents(ServiceBase):
         """Return a unified diff from version ``old`` of a document to ``new`` (None: the current
         one).
 
-        It covers the metadata and the text, by lines; "" if nothing differs.
+        It covers the metadata, the time of expiry and the text, by lines; "" if nothing differs.
 
         Raises:
             NotFoundError, NotAvailableError: as `get_document`.
