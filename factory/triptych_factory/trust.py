@@ -135,7 +135,8 @@ def in_force(
         kept["pipelines"] = {
             name: table for name, table in pipelines.items() if f"pipelines.{name}" not in held
         }
-    return kept, f"{file} is not trusted, so {', '.join(held)} are not in force: {how}"
+    are = "are" if len(held) > 1 else "is"
+    return kept, f"{file} is not trusted, so {', '.join(held)} {are} not in force: {how}"
 
 
 class Trust:

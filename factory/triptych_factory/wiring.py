@@ -224,7 +224,7 @@ def wire(
     )
     store = open_store(location, settings, create=create)
     name = None if chosen is None else setting_of(chosen.signature)
-    if name is not None and embedder is None:
+    if name is not None:
         remember(Trust().add_embedder, location, name)
     if by_store:
         try:

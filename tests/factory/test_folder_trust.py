@@ -70,7 +70,7 @@ def test_what_reaches_out_waits_for_trust_in_this_content(clone: Path, line: str
     file = write(clone, line, "history = 3")
     before = Settings.resolve()
     assert in_force(before, file) == {"url", "history"}
-    assert f"{name} are not in force" in before.notice
+    assert f"{name} is not in force" in before.notice
     assert "triptych trust" in before.notice
     Trust().add_file(file, file.read_bytes())
     assert (in_force(Settings.resolve(), file), Settings.resolve().notice) == (
@@ -93,7 +93,7 @@ def test_what_stays_in_the_folder_needs_none(clone: Path, line: str) -> None:
 def test_a_pipeline_that_reaches_out_waits_alone(clone: Path, line: str) -> None:
     file = write(clone, "[pipelines.far]", line, "[pipelines.near]", "top_k = 3")
     assert list(Settings.resolve().pipelines) == ["near"]
-    assert "pipelines.far are not in force" in Settings.resolve().notice
+    assert "pipelines.far is not in force" in Settings.resolve().notice
     Trust().add_file(file, file.read_bytes())
     assert list(Settings.resolve().pipelines) == ["far", "near"]
 
@@ -172,7 +172,7 @@ def test_a_file_above_counts_where_the_folder_is_the_users(
 
 def test_a_program_is_warned(clone: Path) -> None:
     write(clone, 'llm = "ollama:m"')
-    with pytest.warns(UntrustedSettingsWarning, match="llm are not in force"):
+    with pytest.warns(UntrustedSettingsWarning, match="llm is not in force"):
         kb = triptych.open(embedder="none")
     with kb:
         assert kb.options.llm is None

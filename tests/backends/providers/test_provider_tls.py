@@ -138,7 +138,7 @@ def test_a_store_is_searched_with_the_model_that_filled_it_over_tls_of_one_s_own
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own.pem").write_bytes(PEM.read_bytes())
-    (tmp_path / "triptych.toml").write_text('ca_file = "own.pem"\nurl = "kb.db"\n')
+    write_trusted(tmp_path, 'ca_file = "own.pem"\nurl = "kb.db"\n')
     filling = FakeEmbedder(signature="openai/m/2/no-prefix", dimension=2)
     with triptych.open("kb.db", embedder=filling) as kb:
         kb.put_document("d", "a.md", "A red fish.")
