@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 from haystack import default_from_dict, default_to_dict
 from haystack.dataclasses import Document
@@ -26,7 +26,8 @@ from triptych_adapters.in_threads import in_thread
 _REST = "haystack.document"
 """The metadata key for values that Triptych cannot hold, as JSON: embeddings, blobs, nested
 meta."""
-_SECRET = re.compile(r"://[^/@]*:[^@]*@|[?&][^=&]*(?:key|pass|token|secret)[^=&]*=", re.I)
+_SECRETS = ("key", "pass", "token", "secret")
+"""What the names of a URL's secret options hold."""
 
 
 def new_document(document: Document, *, if_version: int | None = None) -> NewDocument:
@@ -154,7 +155,7 @@ class TriptychDocumentStore:
             ValueError: a password or a key would be written, or the `Secret` is a token.
         """
         for given in (self.url, self.embedder):
-            if isinstance(given, str) and _SECRET.search(given):
+            if isinstance(given, str) and _has_secret(given):
                 raise ValueError(
                     f"{shown_url(given)} holds a secret, which must not be written: give url as "
                     'Secret.from_env_var("NAME"), and the key of an embedder by its variable'
@@ -293,3 +294,9 @@ def _is_of_meta(filters: Any) -> bool:
         return str(filters["field"]).startswith("meta.")
     conditions = filters.get("conditions")
     return isinstance(conditions, list) and all(map(_is_of_meta, conditions))
+
+
+def _has_secret(url: str) -> bool:
+    parts = urlsplit(url)
+    names = [name.lower() for name, _ in parse_qsl(parts.query, keep_blank_values=True)]
+    return bool(parts.password) or any(word in name for name in names for word in _SECRETS)
