@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from typing import Final
 
 import regex
@@ -9,7 +10,7 @@ import regex
 _FINAL: Final = r"<\|channel\|>final<\|message\|>"
 _TAGS: Final = ("think", "thinking", "thought", "reasoning", "seed:think")
 _PAIRS: Final = (
-    *((rf"<{tag}(?:\s+\w+=[^<>]*|\s*)>", f"</{tag}>") for tag in _TAGS),
+    *((rf"<{tag}(?:\s{{1,9}}\w{{1,20}}=[^<>]{{0,40}}|\s{{0,9}})>", f"</{tag}>") for tag in _TAGS),
     (r"\[think\]", r"\[/think\]"),
     ("◁think▷", "◁/think▷"),
     (r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>"),
@@ -24,14 +25,13 @@ _INSIDE: Final = [
     for begin, end in _PAIRS
 ]
 _BEGIN: Final = regex.compile("|".join(f"({begin})" for begin, _ in _PAIRS), regex.I)
-_OPENING: Final = regex.compile(
-    rf"[\s\u200b\u2060\ufeff]*+(?:{_BEGIN.pattern}|<\|begin_of_solution\|>)", regex.I
-)
+_OPENING: Final = regex.compile(rf"{_BEGIN.pattern}|<\|begin_of_solution\|>", regex.I)
+_BLANK: Final = f"{string.whitespace}\u200b\u2060\ufeff"
 _ORPHAN: Final = regex.compile("|".join(end for _, end in _PAIRS), regex.I)
 """A mark that may end a thought which the model's chat template began: no mark begins it."""
 
 _TAIL: Final = regex.compile(
-    r"(?<=[^\s=:(\[\"'`])<\|(?:return|end|call|end_of_solution)\|>\s*+\Z", regex.I
+    r"(?<=[^\s=:(\[\"'`])<\|(?:return|end|call|end_of_solution)\|>\s{0,9}\Z", regex.I
 )
 _LONGEST: Final = 64
 
@@ -88,7 +88,7 @@ class ThoughtFilter:
     def __init__(self, *, opened: bool = False) -> None:
         self.restarted: bool = False
         self.orphan: str = ""
-        self._held = ""
+        self._held = self._blank = ""
         self._given = 0  # how much of the held text was given
         self._looked = 0  # where the next mark is looked for
         self._inside: regex.Pattern[str] | None = None
@@ -116,10 +116,13 @@ class ThoughtFilter:
 
     def _opening(self, last: bool) -> bool:
         """Whether it is known what begins here: a thought or text."""
-        mark = _OPENING.match(self._held, partial=not last)
+        bare = self._held.lstrip(_BLANK)
+        self._blank += self._held[: len(self._held) - len(bare)]
+        self._held = bare
+        mark = _OPENING.match(bare, partial=not last)
         if mark is None:
             self._is_text = True
-            self._held = self._held if self._is_first else self._held.lstrip()
+            self._held = self._blank * self._is_first + bare
             return True
         if mark.partial:
             return False  # it may go on
@@ -180,10 +183,10 @@ class ThoughtFilter:
     def _safe(self, last: bool) -> str:
         """What can be given of the held text: the end may be the beginning of a mark."""
         stop = self._looked if self._is_first and not last else len(self._held)
-        if tail := _TAIL.search(self._held, self._given, partial=not last):
-            stop = min(stop, tail.start())
         if self._holds and not last:
             return ""
+        if tail := _TAIL.search(self._held, self._given, partial=not last):
+            stop = min(stop, tail.start())
         given = self._held[self._given : stop]
         self._given = max(self._given, stop)
         if not self._is_first and self._given > 1:  # one character is looked back at
