@@ -130,15 +130,24 @@ def message_in(found: Any, depth: int = 0) -> str:
     if depth == _DEEPEST:
         return ""
     if isinstance(found, dict):
-        for key in ("error", "detail", "message"):
+        for key in ("error", "detail", "message", "msg", "status_msg"):
             text = message_in(found[key], depth + 1) if found.get(key) else ""
             if text:
                 return text
     if isinstance(found, list) and found:  # a list of validation errors
-        first = found[0]
-        said = first.get("msg") if isinstance(first, dict) else None
-        return message_in(first, depth + 1) or message_in(said, depth + 1)
+        return message_in(found[0], depth + 1)
     return ""
+
+
+def error_in(answer: dict[str, Any]) -> Any:
+    """The error that an answer with a status of success tells, false where it tells none."""
+    base = answer.get("base_resp")
+    if isinstance(base, dict) and base.get("status_code"):  # MiniMax's
+        return base
+    holds = any(v and isinstance(v, list | dict) for k, v in answer.items() if k != "detail")
+    # vLLM and Mistral put the message at the top, and so do those whose answer has nothing else.
+    at_top = answer.get("object") == "error" or (not holds and message_in(answer))
+    return answer if at_top else answer.get("error")
 
 
 def shown(text: str, secrets: Sequence[str], *, most: int = _MOST_SHOWN) -> str:

@@ -40,6 +40,7 @@ from triptych_backends.providers.errors import (
     ProviderErrorRules,
     Refusal,
     Retryable,
+    error_in,
     fault,
     message_in,
     shown,
@@ -216,9 +217,7 @@ class HttpClient:
         """The error that ``answer`` says it is, under a status of success; None if it says none."""
         if not isinstance(answer, dict):
             return None
-        # vLLM and Mistral put the message at the top.
-        error = answer if answer.get("object") == "error" else answer.get("error")
-        if not error:
+        if not (error := error_in(answer)):
             return None
         words = shown(message_in(error), self._secrets) or "error"
         if NO_SUCH_PATH.search(words):
