@@ -224,6 +224,9 @@ class AccessView:
         reader = self.capabilities.versions
         if reader is None or not self.access.names(dataset_id):
             return ()
+        # Judged before its versions are read: how long that takes says how many there are.
+        if self.tree is not None and self.info(dataset_id, name) is None:
+            return ()
         return list(takewhile(self.admits, reader.versions(dataset_id, name)))
 
     def shows_derived(self, info: DocumentInfo, sig: DerivedSig, digest: str) -> bool:
