@@ -17,6 +17,7 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
+from triptych._internal.turns import SEARCHES
 from triptych.records import TermMatches
 from triptych.text.labels import LABELLED_K1, TEXT_WEIGHT
 from triptych_backends.index import kernels
@@ -233,6 +234,7 @@ class WordRanking:
 
     def matches(self) -> TermMatches:
         """How often each row's unit holds the terms: a term's postings are bisected."""
+        SEARCHES.pass_on("the search")
         counts = np.zeros((len(self.rows), len(self.terms)), np.float64)
         places = {(row.dataset, row.key): at for at, row in enumerate(self.rows)}
         bar = -self.rows[-1].negative if self.rows else 0.0
