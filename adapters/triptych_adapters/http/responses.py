@@ -144,23 +144,16 @@ def encoded(value: Any) -> bytes:
 
 
 def encoded_result(result: Any) -> bytes:
-    """What was read as the bytes of its JSON, made in turn with searches.
+    """What was read as the bytes of its JSON, made in turn with searches."""
 
-    Raises:
-        CancelledError: the deadline passed.
-    """
-
-    def plain(value: Any) -> bytes:
-        return encoded(to_json(value, in_parts))
-
-    def in_parts(record: Any) -> Any:
+    def shown(record: Any) -> Any:
         SEARCHES.pass_on("the answer")
         return public(record)
 
-    with SEARCHES.taken():
-        if isinstance(result, list):  # one at a time in plain form, which takes more memory
-            return b"[%s]" % b",".join(map(plain, result))
-        return plain(result)
+    several = result if isinstance(result, list) else [result]
+    with SEARCHES.taken():  # one at a time: the plain form takes more memory
+        parts = b",".join(encoded(to_json(each, shown)) for each in several)
+    return b"[%s]" % parts if several is result else parts
 
 
 def public(record: Any) -> Any:

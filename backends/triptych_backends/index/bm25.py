@@ -37,6 +37,7 @@ B = 0.75
 # instead of walked.
 FREQUENT = 1 / 8
 MANY = 256
+_TERMS_AT_ONCE = 128  # between two looks at who waits
 
 List = tuple[float, int, int, int]  # a term's weight, its number, where its postings are
 
@@ -234,7 +235,6 @@ class WordRanking:
 
     def matches(self) -> TermMatches:
         """How often each row's unit holds the terms: a term's postings are bisected."""
-        SEARCHES.pass_on("the search")
         counts = np.zeros((len(self.rows), len(self.terms)), np.float64)
         places = {(row.dataset, row.key): at for at, row in enumerate(self.rows)}
         bar = -self.rows[-1].negative if self.rows else 0.0
@@ -251,6 +251,8 @@ class WordRanking:
             units = units.astype(text.ids.dtype)  # else each list would be converted
             mine = np.zeros((len(self.terms), len(units)), np.float64)
             for column, term in enumerate(self.terms):
+                if column % _TERMS_AT_ONCE == 0:
+                    SEARCHES.pass_on("the search")
                 if (number := numbers.get(term)) is not None:
                     start, end = text.offsets[number], text.offsets[number + 1]
                     places_in = text.ids[start:end].searchsorted(units)

@@ -210,8 +210,7 @@ class SqlChunks(Repository):
 
     def _reading(self, keys: Sequence[Hashable]) -> AbstractContextManager[Session]:
         # One statement sees one state by itself.
-        one = len(keys) <= FETCHED_AT_ONCE
-        return self.database.reading() if one else self.database.snapshot()
+        return self.database.reading() if len(keys) <= FETCHED_AT_ONCE else self.database.snapshot()
 
     def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
         with self._reading(keys) as session:

@@ -123,10 +123,8 @@ def check_length(text: object) -> None:
 
 
 def _check_words(text: str, reach: int) -> None:
-    if len(text) <= min(_MOST_WORDS, _MOST_CELLS // reach):
-        return
-    words, most = count_words(text), min(_MOST_WORDS, _MOST_CELLS // reach)
-    if words > most:
+    most = min(_MOST_WORDS, _MOST_CELLS // reach)
+    if len(text) > most and (words := count_words(text)) > most:
         raise ValidationError(
             f"the query has {words:,} different words; the maximum is {most:,} where offset and "
             f"top_k reach to hit {reach:,}: search with its essential sentences"
