@@ -112,9 +112,9 @@ def dear_requests() -> dict[str, Request]:
         "search, the deepest page": posted(
             "/v1/search", query=words(20), top_k=10, offset=9_990, **at
         ),
-        "documents, 1,900 words": posted("/v1/search-documents", query=many, top_k=500, **at),
+        "documents, 1,900 words": posted("/v1/search-documents", query=many, top_k=250, **at),
         "explain, 1,900 words": posted(
-            "/v1/explain", query=many, doc_name="doc0000001.md", top_k=500, **at
+            "/v1/explain", query=many, doc_name="doc0000001.md", top_k=250, **at
         ),
         "explain, 400 conditions": posted(
             "/v1/explain", query="a b", doc_name="doc0000001.md", where={"$or": contains}, **at

@@ -7,7 +7,10 @@ here fails.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,6 +19,7 @@ pytest.importorskip("starlette")
 
 from support.asgi import Client
 from support.key_pair import OURS, THEIRS
+from triptych.errors import NotFoundError
 from triptych.records import Layer
 from triptych.service import Service, ServiceOptions
 from triptych.testing.fakes import FakeEmbedder
@@ -179,6 +183,32 @@ def test_chunks_and_versions_are_read_of_what_the_caller_sees(
         lambda name: restricted.layer_repo.get("kb", name, Layer.ABSTRACT),
     ):
         _is_equal_work(reads, ask)
+
+
+def test_as_many_functions_are_called_for_a_hidden_name(service: Service) -> None:
+    from triptych.access import Access
+
+    restricted = service.restricted(Access(where=OURS))
+
+    def calls(ask: Any, name: str) -> int:
+        count = 0
+
+        def noted(frame: Any, event: str, argument: object) -> None:
+            nonlocal count
+            count += event == "call"
+
+        sys.setprofile(noted)
+        try:
+            with suppress(NotFoundError):
+                ask("kb", name)
+        finally:
+            sys.setprofile(None)
+        return count
+
+    for ask in (restricted.get_document, restricted.history, partial(restricted.layer, layer="L0")):
+        calls(ask, HIDDEN), calls(ask, MISSING)  # caches are warm after the first
+        hidden, missing = calls(ask, HIDDEN), calls(ask, MISSING)
+        assert abs(hidden - missing) <= 3, ask  # a value of its own metadata has a type
 
 
 def test_everything_that_takes_a_name_has_its_row() -> None:
