@@ -17,6 +17,7 @@ _TOO_LONG = re.compile(
     r"|too large to process|max_tokens_per_request|input length exceeds",
     re.IGNORECASE,
 )
+_TOO_LARGE = re.compile(r"\b(request|input|batch)\b.{0,20}\btoo large\b", re.IGNORECASE)
 _NO_MODEL = re.compile(
     r"model\S{0,80}+ .{0,120}?(not found|not exist|does not exist|unknown|not supported)"
     r"|(unknown|invalid|no such) model|model_not_found|not_found_error",
@@ -192,7 +193,9 @@ def fault(
             f"{who} was refused{said}: its key is missing, wrong or not allowed to do this: "
             f"{profile.key_advice}"
         )
-    if status in _LIMITED or (status == 402):
+    # More than a whole limit at once, which waiting does not help.
+    at_once = status == 429 and _TOO_LARGE.search(raw)
+    if not at_once and (status in _LIMITED or status == 402):
         if status == 402 or _SPENT.search(refusal.body):
             return RateLimitedError(
                 f"{who} was refused because the account has no credit left{said}: see its "
@@ -206,7 +209,7 @@ def fault(
             "another model",
             reason="refusal",
         )
-    if status == 413 or (status in (400, 422, 500) and _TOO_LONG.search(refusal.body)):
+    if at_once or status == 413 or (status in (400, 422, 500) and _TOO_LONG.search(refusal.body)):
         return InputTooLongError(
             f"{who} was refused because its input is too long{said}: send less, or use a model "
             "with a longer context",

@@ -287,9 +287,14 @@ def scores_in(
     """The score of each of ``count`` texts, in their order; ``items`` have an ``index`` each.
 
     Raises:
-        MalformedAnswerError: a score is missing, doubled, no number or not finite.
+        MalformedAnswerError: a score is missing, doubled, no number or not finite; or they are
+            sorted without any index: nothing says of which text each is.
     """
-    return numbers([at(item, key, of=object) for item in by_index(items, count)])
+    scores = numbers([at(item, key, of=object) for item in by_index(items, count)])
+    named = any(item.get("index") is not None for item in items)
+    if not named and np.all(scores[:-1] >= scores[1:]) and np.any(scores != scores[:1]):
+        raise MalformedAnswerError("has sorted scores without any index: they may be of any text")
+    return scores
 
 
 def _row(vector: Any) -> Any:
