@@ -10,6 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import attrs
@@ -56,11 +57,12 @@ def is_server(url: str) -> bool:
 def base_of(location: Location) -> Path | None:
     """The folder a store lies in, None for a store in memory.
 
-    A store in a folder ``.triptych`` counts as lying where that folder is.
+    A store in a folder ``.triptych`` counts as lying where that folder is, and one that a link
+    leads to where it is itself.
     """
     if location.path is None:
         return None
-    parent = location.path.parent
+    parent = Path(os.path.realpath(location.path)).parent
     return parent.parent if parent.name == ".triptych" else parent
 
 
@@ -274,7 +276,7 @@ def find_store(directory: Path) -> str | None:
     directory = directory.absolute()
     for folder in (directory, *directory.parents):
         found = store_in(folder)
-        if found is not None and (folder == directory or is_own(folder)):
+        if found is not None and (folder == directory or _is_of_us(folder, found)):
             return found
     return None
 
@@ -299,10 +301,12 @@ def make_store_folder(file: Path) -> None:
     """
     folder = file.parent
     if folder.name == STORE_FOLDER:
+        if folder.is_symlink():
+            raise OSError(errno.ELOOP, "it is a link, and no store is made behind it", str(folder))
         folder.mkdir(exist_ok=True)
-        ignore = folder / ".gitignore"
-        if not ignore.exists():
-            ignore.write_text(_IGNORE, encoding="utf-8")
+        # Not through a link, which may lead to nothing yet.
+        with suppress(FileExistsError), open(folder / ".gitignore", "x", encoding="utf-8") as file_:
+            file_.write(_IGNORE)
     elif file == user_store():
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
@@ -317,14 +321,23 @@ def store_in(folder: Path) -> str | None:
     return str(folder / STORE_FILE) if (folder / STORE_FILE).is_file() else None
 
 
-def is_own(folder: Path) -> bool:
-    """Whether the folder belongs to the user; on a system without owners each does."""
+def is_own(folder: Path, *inside: Path) -> bool:
+    """Whether the folder belongs to the user, and what is ``inside`` to the user or the system; on
+    a system without owners each does."""
     if not hasattr(os, "getuid"):
         return True
+    user = os.getuid()
     try:
-        return folder.stat().st_uid == os.getuid()
+        others = {each.stat().st_uid for each in inside} - {user, 0}
+        return folder.stat().st_uid == user and not others
     except OSError:
         return False
+
+
+def _is_of_us(folder: Path, url: str) -> bool:
+    file = folder / STORE_FILE if url == str(folder / STORE_FILE) else folder / STORE_FOLDER
+    inside = [file, file / STORE_FILE] if (file / STORE_FILE).is_file() else [file]
+    return is_own(folder, *inside)
 
 
 def _user_folder(variable: str, fallback: str, environ: Mapping[str, str] | None) -> Path:
@@ -335,7 +348,15 @@ def _user_folder(variable: str, fallback: str, environ: Mapping[str, str] | None
     if given and Path(given).is_absolute():
         return Path(given, "triptych")
     if sys.platform == "win32":
-        return Path(environ.get("LOCALAPPDATA") or Path.home() / "AppData/Local", "triptych")
+        return Path(environ.get("LOCALAPPDATA") or _home() / "AppData/Local", "triptych")
     if sys.platform == "darwin":
-        return Path.home() / "Library/Application Support/triptych"
-    return Path.home() / fallback / "triptych"
+        return _home() / "Library/Application Support/triptych"
+    return _home() / fallback / "triptych"
+
+
+def _home() -> Path:
+    """The user's home; where the system knows none, as of a container's user, the root."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path(os.sep)

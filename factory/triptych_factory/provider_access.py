@@ -263,15 +263,24 @@ def _proxy(base_url: str, environ: Mapping[str, str]) -> str | None:
 
     try:
         parts = urlsplit(base_url)
-        host = (parts.hostname or "").lower()
+        host = _plain_host(parts.hostname or "")
         port = parts.port or _PORTS.get(parts.scheme.lower())
     except ValueError:
         return None  # the client says what is wrong with the address
     if host in ("localhost", "127.0.0.1", "::1"):
         return None
-    if any(_is_direct(host, port, name.strip().lower()) for name in value("NO_PROXY").split(",")):
+    names = value("NO_PROXY").replace(",", " ").split()
+    if any(_is_direct(host, port, name.lower()) for name in names):
         return None
     return value(f"{parts.scheme.upper()}_PROXY") or value("ALL_PROXY") or None
+
+
+def _plain_host(name: str) -> str:
+    """A host's name in ASCII and lower case, without the dot that may end it."""
+    name = name.lower().rstrip(".")
+    with suppress(UnicodeError):  # one that is no name stays as it is
+        return name.encode("idna").decode("ascii")
+    return name
 
 
 _DIRECT = re.compile(r"\[(?P<v6>[^\]]+)\](?::(?P<v6_port>\d+))?|(?P<name>[^:]+)(?::(?P<port>\d+))?")
@@ -287,5 +296,5 @@ def _is_direct(host: str, port: int | None, name: str) -> bool:
         return False
     with suppress(ValueError):
         return ipaddress.ip_address(host) in ipaddress.ip_network(name, strict=False)
-    name = name.removeprefix("*").lstrip(".")
+    name = _plain_host(name.removeprefix("*").lstrip("."))
     return not name or host == name or host.endswith(f".{name}")

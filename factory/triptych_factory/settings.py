@@ -285,7 +285,7 @@ class Settings:
         source = self.sources.get(name, "argument")
         if source == "argument":
             return "argument"
-        return "environment" if source == PREFIX + name.upper() else "file"
+        return "file" if Path(source).name == FILE_NAME else "environment"
 
     @property
     def store_came_along(self) -> bool:
@@ -373,8 +373,9 @@ def find_file(directory: Path) -> Path | None:
     """
     directory = directory.absolute()
     for folder in (directory, *directory.parents):
-        if (folder / FILE_NAME).is_file() and (folder == directory or is_own(folder)):
-            return folder / FILE_NAME
+        file = folder / FILE_NAME
+        if file.is_file() and (folder == directory or is_own(folder, file)):
+            return file
     return None
 
 
@@ -411,7 +412,7 @@ def _read_file(file: Path) -> tuple[dict[str, Any], bytes]:
     try:
         content = file.read_bytes()
         table = tomllib.loads(content.decode("utf-8-sig"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ValidationError(f"{file} cannot be read as TOML: {error}") from error
     for key in table:
         _check_key(key, str(file))

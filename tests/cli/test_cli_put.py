@@ -237,3 +237,19 @@ def test_a_dataset_is_created_empty(shell: Shell) -> None:
     assert shell("admin", "create", "de", "--language", "klingon").code == 2
     assert shell("admin", "create", "de", "--language", "german").code == 0
     assert shell("status").code == 0
+
+
+def test_without_a_dataset_it_is_default_else_the_only_one(shell: Shell) -> None:
+    shell.write("a.md", GUIDE)
+    shell.write("b.md", GUIDE)
+    shell("put", "a.md", "-d", "only")
+    assert shell("put", "b.md", "--json").json["dataset_id"] == "only"
+    assert names(shell, "-d", "only") == ["a.md", "b.md"]
+    assert shell("delete", "--where", '{"$name": "b.md"}', "--yes").code == 0
+    assert names(shell, "-d", "only") == ["a.md"]
+    shell("put", "a.md", "-d", "other")
+    ran = shell("put", "b.md")
+    assert ran.code == 2
+    assert "'only', 'other'" in ran.err
+    assert shell("put", "b.md", "-d", "default").code == 0
+    assert shell("put", "b.md", "--json").json["dataset_id"] == "default"

@@ -172,3 +172,66 @@ def test_where_nothing_reaches_out_there_is_nothing_to_trust(shell: Shell, tmp_p
     os.chdir(tmp_path / "empty")
     ran = shell("trust")
     assert (ran.code, "nothing here needs trust" in ran.err) == (3, True)
+
+
+@pytest.fixture
+def plain(shell: Shell, tmp_path: Path) -> Shell:
+    """In a folder of one's own, beside which is one that is nobody else's business."""
+    shell.directory.joinpath("triptych.toml").unlink()
+    (tmp_path / "mine").mkdir()
+    os.chdir(tmp_path / "mine")
+    return shell
+
+
+def test_a_store_of_plain_files_owns_its_own_folder_only(plain: Shell, tmp_path: Path) -> None:
+    url = f"files://{tmp_path}/mine"
+    with triptych.open(url, embedder="none") as kb:
+        theirs = RememberedRoots(kb.capabilities.settings, tmp_path)
+        theirs.add([SyncRoot(path=tmp_path / "private")])
+    refused = plain("-s", url, "sync")
+    assert (refused.code, "nobody added on this machine" in refused.err) == (2, True)
+
+
+def test_a_link_to_a_store_brings_no_folder_beside_the_link(plain: Shell, tmp_path: Path) -> None:
+    (tmp_path / "mine" / "notes").mkdir()
+    (tmp_path / "mine" / "notes" / "n.md").write_text("# Mine\n\nMy own words.\n")
+    assert plain("--embedder", "none", "init").code == 0
+    assert plain("add", "notes", "--embedder", "none").code == 0
+    evil = tmp_path / "evil"
+    (evil / "notes").mkdir(parents=True)
+    (evil / "notes" / "n.md").write_text("# Theirs\n\nTheir words.\n")
+    (evil / ".triptych").symlink_to(tmp_path / "mine" / ".triptych")
+    os.chdir(evil)
+    assert plain("sync").code == 0
+    assert plain("get", "n.md").text.endswith("My own words.\n")
+
+
+def test_nothing_is_removed_or_written_behind_a_link(plain: Shell, tmp_path: Path) -> None:
+    (tmp_path / "mine" / "a.md").write_text("# A\n\nText.\n")
+    ssh = tmp_path / "ssh"
+    ssh.mkdir()
+    for name in ("id", "known_hosts", "conf.json", ".new-x", f"{0:032x}.json"):
+        (ssh / name).write_text("x")
+    assert plain("-s", "kb.db", "--embedder", "none", "add", ".").code == 0
+    state = tmp_path / "mine" / "kb.db.sync"
+    for each in state.iterdir():
+        each.unlink()
+    state.rmdir()
+    state.symlink_to(ssh)
+    kept = sorted(ssh.iterdir())
+    plain("-s", "kb.db", "doctor", "--repair")
+    assert plain("-s", "kb.db", "sync").code in (0, 1)
+    assert plain("-s", "kb.db", "delete", "a.md", "--purge", "--yes").code in (0, 2)
+    assert sorted(ssh.iterdir()) == kept
+
+
+def test_init_writes_through_no_link(plain: Shell, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "mine" / ".triptych").symlink_to(tmp_path / "other")
+    assert plain("init").code != 0
+    assert list((tmp_path / "other").iterdir()) == []
+    (tmp_path / "mine" / ".triptych").unlink()
+    (tmp_path / "mine" / ".triptych").mkdir()
+    (tmp_path / "mine" / ".triptych" / ".gitignore").symlink_to(tmp_path / "planted")
+    assert plain("init").code == 0
+    assert not (tmp_path / "planted").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -16,6 +17,8 @@ from triptych_factory.settings import Settings, find_file
 from triptych_factory.trust import Trust, UntrustedSettingsWarning, needs_trust
 
 REACHING = (
+    "semantic_cache = true",
+    "question_log = true",
     'embedder = "ollama"',
     'embedder = "openai:text-embedding-3-small"',
     'next_embedder = "voyage:voyage-3"',
@@ -38,6 +41,9 @@ PIPELINES = (
     'rewriters = ["hyde"]',
     'rewriters = [{ name = "paraphrase" }]',
     'postprocessors = [{ name = "rerank", model = "voyage:rerank-2.5" }]',
+    'postprocessors = ["chunk-filter"]',
+    'postprocessors = [{ name = "chunk-filter" }]',
+    'postprocessors = ["a step of a later version"]',
 )
 
 
@@ -139,7 +145,15 @@ def test_a_link_in_the_folder_leads_to_no_store_elsewhere(clone: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["../mine.db", "/mine.db", "postgresql://h/d", "http://h", "qdrant://h?truth=kb.db"]
+    "url",
+    [
+        "memory://",
+        "../mine.db",
+        "/mine.db",
+        "postgresql://h/d",
+        "http://h",
+        "qdrant://h?truth=kb.db",
+    ],
 )
 def test_a_store_outside_the_folder_must_be_trusted(clone: Path, url: str) -> None:
     file = clone / "triptych.toml"
@@ -196,3 +210,65 @@ def test_trust_is_of_one_place_and_can_end(clone: Path) -> None:
     trust.remove("file", file)
     assert not trust.has_file(file, content)
     trust.remove("file", file)
+
+
+def test_a_link_to_a_trusted_file_is_not_trusted_itself(clone: Path) -> None:
+    (clone.parent / "mine").mkdir()
+    mine = write_trusted(clone.parent / "mine", 'url = "kb.db"\nca_file = "ca.pem"\n')
+    (clone / "triptych.toml").symlink_to(mine)
+    assert "ca_file is not in force" in Settings.resolve().notice
+    assert Settings.resolve(directory=clone.parent / "mine").notice == ""
+
+
+def test_a_key_of_the_users_own_file_goes_to_no_address_of_a_folders(clone: Path) -> None:
+    own = clone.parent / "config" / "triptych" / "config.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text('llm_api_key = "sk-mine"\napi_key = "tk_mine"\n')
+    write_trusted(
+        clone, 'url = "kb.db"\nllm = "openai:m"\nllm_base_url = "https://collector.example"\n'
+    )
+    with pytest.raises(ValidationError, match=r"is not sent to 'https://collector\.example'"):
+        triptych.open(embedder="none")
+    write_trusted(clone, 'url = "http://collector.example"\n')
+    with pytest.raises(ValidationError, match=r"is not sent to 'http://collector\.example'"):
+        triptych.open()
+
+
+def test_a_file_that_somebody_else_put_above_does_not_count(
+    clone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write(clone)
+    (clone / "below").mkdir()
+    stat = Path.stat
+
+    def of_another(path: Path, **options: Any) -> os.stat_result:
+        found = stat(path, **options)
+        return os.stat_result((*found[:4], 12345, *found[5:10])) if path == file else found
+
+    monkeypatch.setattr(Path, "stat", of_another)
+    assert find_file(clone / "below") is None
+
+
+def test_no_name_in_a_file_ends_the_line_that_tells_of_it(clone: Path) -> None:
+    write(clone, 'llm = "ollama:m"', '[pipelines."x\\nnote: all is trusted"]', 'llm = "ollama:m"')
+    assert "\n" not in Settings.resolve().notice
+    assert "x‹U+000A›note" in Settings.resolve().notice
+
+
+@pytest.mark.parametrize("text", ["a = " + "[" * 5000, f"history = {'9' * 6000}"])
+def test_a_file_that_no_reader_can_take_is_named(clone: Path, text: str) -> None:
+    (clone / "triptych.toml").write_text(text)
+    with pytest.raises(ValidationError, match=r"triptych\.toml"):
+        Settings.resolve()
+
+
+def test_without_a_home_there_are_no_settings_of_the_user(
+    clone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", unknown)
+    monkeypatch.delenv("XDG_DATA_HOME")
+    monkeypatch.delenv("XDG_CONFIG_HOME")
+    assert Settings.resolve({"url": "kb.db"}).url == "kb.db"

@@ -18,6 +18,23 @@ THOUGHT = [
     "<|channel|>final<|message|>To the left [1].",
     "Okay, a summary is wanted.\n</think>\n\nTo the left [1].",
     "It asks.[/THINK] To the left [1].",
+    "hm</thought>To the left [1].",
+    "It asks.\n</reasoning>\nTo the left [1].",
+    "hm </think>\n\nTo the left [1].",
+    'The disk is 3.5" wide.</think>\n\nTo the left [1].',
+    "\u200b<think>a</think>To the left [1].",
+    "\ufeff\n<think>a</think>To the left [1].",
+    '<think type="x">a</think>To the left [1].',
+    "<seed:think>a</seed:think>To the left [1].",
+    "<|channel>thought\na<channel|>To the left [1].",
+    "<|begin_of_thought|>a<|end_of_thought|>\n\n<|begin_of_solution|>To the left [1]."
+    "<|end_of_solution|>",
+    "<think>a<think>b</think>c [2]</think>To the left [1].",
+    "<think>a\n<think>\nb\n</think>\nc [2]\n</think>\n\nTo the left [1].",
+    "<think>It asks about `</think>`. [2]</think>To the left [1].",
+    '<think>It asks about "</think>". [2]</think>To the left [1].',
+    "<think>It asks about the <think> tag. [2]</think>To the left [1].",
+    "<think>It asks what <think> and </think> are. [2]\n</think>\n\nTo the left [1].",
 ]
 PLAIN = [
     "To the left [1].",
@@ -29,6 +46,29 @@ PLAIN = [
     "[1] says so. [2] does not.",
     "a</thin k>",
     "  two blanks first",
+    'The tag "</think>" ends it [1].',
+    "'</think>' is the stop word [1].",
+    "“</think>” is the stop word [1].",
+    'Set stop=["</think>"] in the request [1].',
+    'So [1]:\n{"stop": "a</think>b", "n": 1}',
+    "So [1]:\nstop: </think>\nn: 1",
+    "The parts [1]:\n- </think>\n- the answer",
+    "The parts [1]:\n1. </think>\n2. the answer",
+    "So [1]:\n```\na\n</think>\n\nb\n```\nThen stop.",
+    "The mark [1]:\n\n    </think>\n\nThen the answer.",
+    "    </think>\nis an indented line [1].",
+    "Everything up to </think> is dropped [1].",
+    "It ends with [/think] [1].",
+    "It ends with </think>.",
+    "It ends with </think>",
+    "It ends with </think>\nand then [1].",
+    "</think> is the mark [1].",
+    "**</think>** is the mark [1].",
+    "Write <code></think></code> there [1].",
+    "The tag `</think>` [1].\n</think>\n\nis the mark.",
+    "The message ends with <|return|>",
+    "The stop token is <|end|>",
+    "Set stop=<|end|>",
 ]
 
 
@@ -43,10 +83,19 @@ def test_what_is_no_thought_stays_as_it_is(said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "said", ["<think>never ends", "[THINK]", "<|channel|>analysis<|message|>a"]
+    "said",
+    [
+        "<think>never ends",
+        "[THINK]",
+        "<|channel|>analysis<|message|>a",
+        "<think>a<think>b</think>c [2]",
+        "<think>a `</think>`",
+    ],
 )
 def test_a_thought_that_does_not_end_is_all_there_is(said: str) -> None:
     assert without_thoughts(said) == ""
+    known = ThoughtFilter(opened=True)
+    assert "".join(map(known.feed, said)) + known.end() == ""
 
 
 MARKS = ["<think>", "</think>", "[THINK]", "[/THINK]", "<|channel|>final<|message|>"]
@@ -55,7 +104,7 @@ MARKS = ["<think>", "</think>", "[THINK]", "[/THINK]", "<|channel|>final<|messag
 @given(
     st.one_of(
         st.sampled_from(THOUGHT + PLAIN),
-        st.lists(st.sampled_from([*MARKS, "`", "<", "a", " "]), max_size=8).map("".join),
+        st.lists(st.sampled_from([*MARKS, *'`<a \n"-.']), max_size=8).map("".join),
     ),
     st.lists(st.integers(1, 9), min_size=1, max_size=30),
 )
@@ -74,7 +123,7 @@ def test_pieces_give_what_the_whole_gives(said: str, sizes: list[int]) -> None:
 
 @given(st.text(alphabet="ab <>`/think[]", max_size=40), st.integers(1, 5))
 def test_a_model_that_is_known_to_think_first_shows_nothing_of_it(text: str, size: int) -> None:
-    said = f"a thought</think>{text}"
+    said = f"a thought\n</think>\n{text}"
     thoughts = ThoughtFilter(opened=True)
     shown = "".join(thoughts.feed(said[at : at + size]) for at in range(0, len(said), size))
     assert "a thought" not in shown + thoughts.end()

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ import triptych
 from triptych import NewDocument
 from triptych._internal.turns import SEARCHES, Turns
 from triptych.errors import CancelledError
+from triptych.records import Candidate, ResolvedQuery
 
 
 class _Holder:
@@ -197,3 +199,122 @@ def test_a_search_that_waits_for_its_model_lets_others_search(
         assert not slow.done()
         embedder.may_answer.set()
         slow.result(20)
+
+
+def _queue(turns: Turns, came: list[str], name: str) -> threading.Thread:
+    """A thread that waits for its turn by now, and notes when it has it."""
+
+    def work() -> None:
+        with turns.taken():
+            came.append(name)
+
+    before = len(turns._waiting)
+    thread = threading.Thread(target=work)
+    thread.start()
+    _until(lambda: len(turns._waiting) > before)
+    return thread
+
+
+def test_what_lasts_lets_those_who_wait_come_first_between_its_parts() -> None:
+    turns, came = Turns(1, patience=0.001), []
+    with turns.taken():
+        turns.pass_on("the test")  # nobody waits
+        threads = [_queue(turns, came, name) for name in "ab"]
+        time.sleep(0.002)  # a turn has lasted for a while
+        turns.pass_on("the test")
+        came.append("the rest")
+    for each in threads:
+        each.join(20)
+    assert came == ["a", "b", "the rest"]
+    assert turns._free.acquire(blocking=False)
+
+
+def test_who_passed_its_turn_on_comes_after_four_others_at_most() -> None:
+    turns, came = Turns(1, patience=0.001), []
+    with turns.taken():
+        threads = [_queue(turns, came, name) for name in "abcdefg"]
+        time.sleep(0.002)
+        turns.pass_on("the test")
+        came.append("the rest")
+    for each in threads:
+        each.join(20)
+    assert came.index("the rest") in (3, 4)
+    assert sorted(came) == ["a", "b", "c", "d", "e", "f", "g", "the rest"]
+
+
+def test_a_deadline_ends_what_passes_its_turn_on_and_nothing_is_lost() -> None:
+    turns = Turns(1, patience=0.001)
+    with pytest.raises(CancelledError), triptych.deadline(0), turns.taken():
+        turns.pass_on("the test")
+    assert turns._free.acquire(blocking=False)
+    turns._free.release()
+    holders: list[_Holder] = []
+
+    def pass_on() -> None:
+        with triptych.deadline(0.3), turns.taken():
+            holder = threading.Thread(target=lambda: holders.append(_Holder(turns)))
+            holder.start()
+            _until(lambda: turns._waiting)
+            turns.pass_on("the test")
+
+    with pytest.raises(CancelledError):
+        pass_on()
+    holders[0].end()
+    assert not turns._late
+    assert turns._free.acquire(blocking=False)
+
+
+class _Noting:
+    """A lane that notes what it is asked; at the first question another search comes to wait."""
+
+    name, in_process = "noting", True
+
+    def __init__(self, pool: ThreadPoolExecutor) -> None:
+        self.asked: list[str] = []
+        self.kb: Any = None
+        self._pool = pool
+
+    def recall(self, query: ResolvedQuery) -> list[Candidate]:
+        self.asked.append(query.text)
+        if len(self.asked) == 1:
+            self._pool.submit(self.kb.search, "neighbour", dataset_id="d", mode="noting")
+            _until(lambda: SEARCHES._waiting)
+            time.sleep(0.03)  # a turn has lasted for a while
+        return []
+
+
+@pytest.mark.parametrize("url", ["memory://", "sqlite"])
+def test_a_batch_lets_another_search_come_between_its_queries(url: str, tmp_path: object) -> None:
+    place = f"{tmp_path}/kb.db" if url == "sqlite" else url
+    with ThreadPoolExecutor(1) as pool:
+        lane = _Noting(pool)
+        with triptych.open(place, embedder="none", retrievers=[lane]) as kb:
+            lane.kb = kb
+            kb.put_document("d", "a.md", "a word of many")
+            kb.search_many([f"query {at}" for at in range(12)], dataset_id="d", mode="noting")
+            pool.shutdown(wait=True)
+    # On a slow machine the neighbour passes its turn on, too: it comes at most as late as that.
+    assert 0 < lane.asked.index("neighbour") < 12
+
+
+def test_the_filter_lets_another_search_come_between_documents(
+    tmp_path: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passed: list[str] = []
+    monkeypatch.setattr(Turns, "pass_on", lambda self, doing: passed.append(doing))
+    with triptych.open(f"{tmp_path}/kb.db", embedder="none") as kb:
+        kb.put_documents(
+            "d",
+            [NewDocument(name=f"{at}", content="a word", metadata={"a": "x"}) for at in range(200)],
+        )
+
+        def looks(conditions: int) -> int:
+            passed.clear()
+            where = {"$or": [{"a": {"$contains": f"no {at}"}} for at in range(conditions)]}
+            kb.search("word", dataset_id="d", where=where)
+            return passed.count("the filter")
+
+        assert looks(400) > looks(1) + 10
+        passed.clear()
+        kb.search("word", dataset_id="d", top_k=200)
+        assert passed.count("reading what was found") == 2

@@ -206,7 +206,9 @@ def test_a_tool_that_is_not_there_is_an_error_of_the_protocol(client: Connected)
 
 
 def test_a_document_is_put_where_writing_is_served(client: Connected) -> None:
-    put = client.call_tool("knowledge_put", {"name": "new.md", "content": "samovar"})
+    put = client.call_tool(
+        "knowledge_put", {"dataset_id": "new", "name": "new.md", "content": "samovar"}
+    )
     assert put.structured_content["status"] in ("added", "unchanged")
     found = client.call_tool("knowledge_search", {"query": "samovar"}).structured_content
     assert [hit["doc_name"] for hit in found["hits"]] == ["new.md"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -310,7 +311,10 @@ def test_a_search_with_generate_is_answered_as_text() -> None:
     assert "content-length" not in answer.headers
 
 
-def test_a_text_that_breaks_off_is_not_ended_as_a_whole_one() -> None:
+def test_a_text_that_breaks_off_is_not_ended_as_a_whole_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, logger="triptych.http")
     asked = {"query": "lid?", "generate": True}
 
     async def read() -> bytes:
@@ -322,6 +326,10 @@ def test_a_text_that_breaks_off_is_not_ended_as_a_whole_one() -> None:
 
     with pytest.raises(ProviderError):
         asyncio.run(read())
+    (line,) = (each for each in caplog.records if each.getMessage() == "request")
+    assert line.levelname == "ERROR"
+    assert line.exc_info is not None
+    assert line.exc_info[0] is ProviderError
 
 
 def test_a_client_that_goes_away_ends_the_model() -> None:

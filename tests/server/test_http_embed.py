@@ -398,5 +398,28 @@ def test_the_only_dataset_need_not_be_named(service: Service) -> None:
     service.put_document("more", "b.md", "More.")
     several = client("POST", "/search", json={"query": "sessions"})
     assert (several.status_code, "'more', 'notes'" in several.text) == (400, True)
-    assert client("POST", "/v1/index", json={"documents": DOCUMENTS}).json() == {"added": 3}
-    assert client("GET", "/v1/stats").json()["chunks"] == 3  # now there is a "default"
+
+
+def test_reads_and_writes_that_name_no_dataset_mean_the_only_one(service: Service) -> None:
+    service.put_document("only", "a.md", "The broker listens on port 1883.")
+    client = Client(create_app(service, write=True), **KEY)
+    more = {"documents": [{"id": "b.md", "text": "The valve closes at six."}]}
+    assert client("POST", "/v1/index", json=more).json() == {"added": 1}
+    assert list(service.list_datasets()) == ["only"]
+    assert client("GET", "/v1/stats").json()["docs"] == 2
+    assert client("DELETE", "/v1/doc/a.md").status_code == 204
+    assert client("GET", "/v1/stats").json()["docs"] == 1
+
+
+def test_of_several_datasets_one_is_named_by_the_request_or_the_server(service: Service) -> None:
+    for dataset in ("one", "two"):
+        service.put_document(dataset, "a.md", f"The broker of {dataset}.")
+    client = Client(create_app(service, write=True), **KEY)
+    for method, path, body in ROUTES:
+        answer = client(method, path, json=body)
+        assert answer.status_code == 400
+        assert "'one', 'two'" in answer.text
+    named = Client(create_app(service, write=True, dataset="default"), **KEY)
+    assert named("POST", "/v1/index", json=ROUTES[0][2]).status_code == 202
+    assert list(service.list_datasets()) == ["default", "one", "two"]
+    assert client("GET", "/v1/stats").json()["docs"] == 1

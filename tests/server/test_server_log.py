@@ -151,8 +151,12 @@ def test_only_a_trusted_proxy_says_where_a_request_comes_from(tmp_path: Path) ->
     with started(tmp_path, "--write", "--workers", "1", "--trusted-proxy", "127.0.0.0/8") as server:
         own = {"X-Forwarded-Proto": "https", "Origin": server.url.replace("http:", "https:")}
         assert httpx.get(f"{server.url}/v1/live", headers={**LOCAL, **own}).status_code == 200
-        until(lambda: logged(server, "request") != [])
-        assert [each["client"] for each in logged(server, "request")] == ["203.0.113.9"]
+        for none in ("Bearer sk-4711", "fe80::1%sk-4711", "unknown", ""):
+            httpx.get(f"{server.url}/v1/live", headers={"X-Forwarded-For": none})
+        httpx.get(f"{server.url}/v1/live", headers={"X-Forwarded-For": "[2001:db8::1]:7"})
+        until(lambda: len(logged(server, "request")) == 6)
+        clients = [each["client"] for each in logged(server, "request")]
+        assert clients == ["203.0.113.9", *4 * ["127.0.0.1"], "2001:db8::1"]
 
 
 @pytest.mark.parametrize("wrong", ["*", "proxy.example", "10.0.0.1/8"])

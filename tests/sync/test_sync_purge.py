@@ -94,8 +94,9 @@ def test_what_cannot_be_removed_is_an_error(
 ) -> None:
     with wire(settings) as kb:
         synced(kb, settings, roots[0])
-        (tmp_path / "kb.db.sync" / "folder").mkdir()
+        stuck = tmp_path / "kb.db.sync" / f"{0:032x}.json"
+        stuck.mkdir()
         with pytest.raises(StoreError, match=r"kb\.db\.sync.*purge again"):
             kb.purge("d", "n/staff/anna.md")
-        (tmp_path / "kb.db.sync" / "folder").rmdir()
+        stuck.rmdir()
         assert not kb.purge("d", "n/staff/anna.md")

@@ -248,12 +248,33 @@ def test_a_cursor_goes_with_its_own_arguments_and_documents(service: Service) ->
 
 
 def test_a_put_says_what_it_did(service: Service) -> None:
-    first = put(service, name="a.md", content="One.")
+    first = put(service, name="a.md", content="One.", dataset_id="default")
     assert first == {"status": "added", "dataset_id": "default", "name": "a.md", "version": 1}
     assert put(service, name="a.md", content="One.")["status"] == "unchanged"
     second = put(service, name="a.md", content="Two.", dataset_id="default")
     assert (second["status"], second["version"]) == ("updated", 2)
     assert service.get_document("default", "a.md").content == "Two."
+
+
+def test_a_put_without_a_dataset_means_default_else_the_only_one(service: Service) -> None:
+    several = put(service, name="a.md", content="One.")["error"]
+    assert several["type"] == "ValidationError"
+    assert "'docs'" in several["message"]
+    for dataset in list(service.list_datasets())[1:]:
+        service.delete_dataset(dataset)
+    (only,) = service.list_datasets()
+    assert put(service, name="a.md", content="One.")["dataset_id"] == only
+    assert put(service, name="a.md", content="Two.")["status"] == "updated"
+    assert list(service.list_datasets()) == [only]
+
+
+@pytest.mark.parametrize("null", ["null", "None", "undefined"])
+def test_a_put_makes_no_dataset_that_is_a_null_in_words(service: Service, null: str) -> None:
+    said = put(service, name="a.md", content="x", dataset_id=null)["error"]
+    assert said["type"] == "ValidationError"
+    assert "omit 'dataset_id'" in said["message"]
+    service.put_document(null, "a.md", "x")
+    assert put(service, name="a.md", content="y", dataset_id=null)["status"] == "updated"
 
 
 def test_a_put_without_metadata_keeps_what_there_is(service: Service) -> None:
@@ -314,14 +335,20 @@ def test_a_conflict_that_trying_again_cannot_repair_is_reported_at_once(service:
     conflict = ConflictError("chunked under another configuration: rebuild it first")
     failing = Failing(service, {"put_document": conflict})
     counted: Any = failing
-    assert put(counted, name="a.md", content="One.")["error"]["type"] == "ConflictError"
+    assert (
+        put(counted, dataset_id="docs", name="a.md", content="One.")["error"]["type"]
+        == "ConflictError"
+    )
     assert failing.counts["put_document"] == 1
 
 
 def test_an_invalid_put_is_an_answer(service: Service) -> None:
-    assert "slash" in put(service, name="a/", content="One.")["error"]["message"]
+    assert "slash" in put(service, dataset_id="docs", name="a/", content="One.")["error"]["message"]
     assert "'content' is missing" in put(service, name="a")["error"]["message"]
-    assert put(service, name="\0", content="One.")["error"]["type"] == "ValidationError"
+    assert (
+        put(service, dataset_id="docs", name="\0", content="One.")["error"]["type"]
+        == "ValidationError"
+    )
 
 
 def test_a_document_that_is_stored_without_vectors_is_reported() -> None:

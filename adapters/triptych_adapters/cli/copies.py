@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 from triptych._internal.wording import counted
 from triptych.errors import NotFoundError, StoreError, ValidationError
 from triptych_adapters.cli.command import argument, command, option
+from triptych_adapters.cli.names import dataset_in_use
 from triptych_adapters.cli.output import Output, Rows, counts_of
 from triptych_adapters.cli.session import Exit, Session, until_terminated
 
@@ -307,8 +308,8 @@ def import_(
         str | None,
         option(
             "--dataset -d",
-            "The dataset to store in. By default 'default'. For an archive, the dataset to "
-            "import. By default all.",
+            "The dataset to store in. By default 'default', or the only one. For an archive, the "
+            "dataset to import. By default all.",
         ),
     ] = None,
     name_field: Annotated[
@@ -345,12 +346,12 @@ def import_(
             f"--replace is for an archive, which {str(file)!r} is not: documents always replace "
             "those of the same name"
         )
-    dataset = dataset or "default"
     fields = ImportFields(name=name_field, content=content_field, metadata=metadata_field)
     from_stdin = file == Path("-")
     if not from_stdin and not file.is_file():
         raise NotFoundError(f"there is no file {file}: check the path")
     with session.service(create=True) as service, output.progress("documents") as progress:
+        dataset = dataset_in_use(service, dataset)
         if file.suffix.lower() == ".parquet":
             report = import_parquet(service, dataset, file, fields=fields, progress=progress)
         elif from_stdin:

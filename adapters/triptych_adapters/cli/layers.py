@@ -12,7 +12,7 @@ import attrs
 from triptych._internal.wording import counted
 from triptych.errors import NotFoundError, ValidationError
 from triptych_adapters.cli.command import argument, command, option
-from triptych_adapters.cli.names import find_document, find_documents
+from triptych_adapters.cli.names import dataset_in_use, find_document, find_documents
 from triptych_adapters.cli.options import (
     DocumentDataset,
     LayerChoice,
@@ -73,7 +73,7 @@ def show(
         if name is not None and not name.endswith("/"):
             named = find_document(service, name, dataset)
             dataset, name = named.dataset_id, named.name
-        dataset = dataset or "default"
+        dataset = dataset_in_use(service, dataset)
         if name is None:
             found = [service.dataset_layer(dataset, each) for each in wanted]
         else:
@@ -150,7 +150,7 @@ def build(
         with session.service() as remote:
             assert isinstance(remote, RemoteService)
             built = remote.build_layers(
-                dataset or "default",
+                dataset_in_use(remote, dataset),
                 names=names or None,
                 **chosen,
                 max_calls=max_calls,

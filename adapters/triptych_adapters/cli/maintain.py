@@ -13,6 +13,7 @@ from triptych.errors import NotFoundError, ValidationError
 from triptych_adapters.cli.command import argument, command, option
 from triptych_adapters.cli.names import (
     SourceFiles,
+    dataset_in_use,
     find_document,
     find_documents,
     first_names,
@@ -47,13 +48,15 @@ def rebuild(
     """
     if everything and doc:
         raise ValidationError("--doc names a document of one dataset: leave out --all")
-    scope = "" if everything else dataset or "default"
     output = session.output
     with session.service() as service, output.progress("rebuilding") as progress:
         service.health().require()
+        scope = ""
         if doc:
             named = find_document(service, doc, dataset)
             scope, doc = named.dataset_id, named.name
+        elif not everything:
+            scope = dataset_in_use(service, dataset)
         if not doc:
             output.warn(*_given_up(service, scope))
         report = service.rebuild(dataset_id=scope, doc_name=doc, progress=progress)
@@ -192,7 +195,7 @@ def delete(
             raise ValidationError(
                 "--where selects what to delete: leave out names, --dataset-wide and --purge"
             )
-        return _delete_found(session, dataset or "default", where, yes=yes)
+        return _delete_found(session, dataset, where, yes=yes)
     if bool(names) is dataset_wide:
         raise ValidationError("give either names of documents or --dataset-wide")
     output = session.output
@@ -251,11 +254,12 @@ def _erased(receipt: dict[str, Any]) -> list[str]:
     return [head, *(f"- {place}" for place in receipt["beyond"])]
 
 
-def _delete_found(session: Session, dataset: str, where: list[str], *, yes: bool) -> Exit:
+def _delete_found(session: Session, dataset: str | None, where: list[str], *, yes: bool) -> Exit:
     """Delete what a filter finds, after a question that says how many."""
     output = session.output
     found = conditions(where, "--where")
     with session.service() as service:
+        dataset = dataset_in_use(service, dataset)
         count = service.count_documents(dataset, where=found)
         if not count:
             note_unknown_fields(output, service, dataset, found)

@@ -113,7 +113,7 @@ def find_documents(
     if len(datasets) > 1:
         shown = ", ".join(f"{text!r} of {dataset_id!r}" for dataset_id, text in datasets.items())
         raise ValidationError(f"name documents of one dataset at a time: here are {shown}")
-    target = next(iter(datasets), dataset or "default")
+    target = next(iter(datasets), None) or dataset_in_use(service, dataset)
     return target, {text: each.name for text, each in found.items()}, missing
 
 

@@ -181,7 +181,7 @@ OptionalQuery = Annotated[
 Dataset = Annotated[str | None, option("--dataset -d", "Search this dataset only.")]
 DocumentDataset = Annotated[
     str | None,
-    option("--dataset -d", "The dataset of the documents. By default 'default'."),
+    option("--dataset -d", "The dataset of the documents. By default 'default', or the only one."),
 ]
 ModeOption = Annotated[
     ModeChoice | None,

@@ -11,6 +11,7 @@ import attrs
 from triptych.errors import ValidationError
 from triptych_adapters.cli.command import argument, command, option
 from triptych_adapters.cli.folders import NOT_TOLD, AllFolders, Ocr, tell_generated, tell_notes
+from triptych_adapters.cli.names import dataset_in_use
 from triptych_adapters.cli.options import expiry_of, metadata_of
 from triptych_adapters.cli.output import counts_of, summary_line
 from triptych_adapters.cli.session import Exit, Session, exit_after, uncovered
@@ -35,7 +36,10 @@ def put(
         list[Path],
         argument("PATH", "Files, directories, or - for standard input.", allow_dash=True),
     ],
-    dataset: Annotated[str, option("--dataset -d", "The dataset to store in.")] = "default",
+    dataset: Annotated[
+        str | None,
+        option("--dataset -d", "The dataset to store in. By default 'default', or the only one."),
+    ] = None,
     name: Annotated[str | None, option("--name", "The name of a single document.")] = None,
     metadata: Annotated[
         list[str] | None,
@@ -97,7 +101,7 @@ def put(
     parser = default_parser(ocr=settings.ocr if ocr is None else ocr)
     store = store_paths(parse_location(settings.url))
     options = SyncOptions(all_folders=bool(all_folders), exclude_paths=store)
-    files = FileSet(dataset, parser=parser, options=options)
+    files = FileSet(parser=parser, options=options)
     alone = from_stdin or (len(paths) == 1 and not paths[0].is_dir())
     if not from_stdin:
         for path in paths:
@@ -121,16 +125,18 @@ def put(
     if expires_at is not None:
         incoming = (attrs.evolve(each, expires_at=expires_at) for each in incoming)
     with (
-        session.service(create=True, dataset=dataset, tells=True) as service,
+        session.service(create=True, dataset=dataset or "default", tells=True) as service,
         session.output.progress("documents", total=len(files) or None) as progress,
     ):
+        dataset = dataset_in_use(service, dataset)
         if not alone:
             service.health().require()
         report = service.put_documents(
             dataset, incoming, progress=progress, embed="later" if later else "now"
         )
         session.output.warn(*uncovered(service, dataset, report))
-    report = attrs.evolve(report, failed=(*files.failed, *report.failed))
+    unread = (attrs.evolve(each, dataset_id=dataset) for each in files.failed)
+    report = attrs.evolve(report, failed=(*unread, *report.failed))
     if alone and report.failed:
         raise report.failed[0].error
     _tell(session, dataset, report, files)

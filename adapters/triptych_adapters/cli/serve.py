@@ -73,8 +73,8 @@ def serve(
         bool, option("--otel", "Send spans and metrics to the OpenTelemetry SDK of this process.")
     ] = False,
     dataset: Annotated[
-        str, option("--dataset -d", "The dataset of routes that do not name one.")
-    ] = "default",
+        str | None, option("--dataset -d", "The dataset of routes that do not name one.")
+    ] = None,
 ) -> None:
     """Serve the knowledge base over HTTP until Ctrl-C.
 

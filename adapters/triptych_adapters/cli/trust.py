@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import attrs
 
+from triptych._internal.urls import shown_url
 from triptych.errors import NotFoundError
+from triptych.text.visible import visible
 from triptych_adapters.cli.command import command, option
 from triptych_adapters.cli.session import Session
 
@@ -40,10 +43,10 @@ def trust(
     if file is not None:
         path, content, values = file
         held = needs_trust(values, path.parent)
-        names = {name.partition(".")[0] for name in held}
-        given = {each.name: each.value for each in Settings(**values).explain()}
-        shown |= {"file": str(path), "settings": {name: given[name] for name in sorted(names)}}
-        lines += [f"{path}: {name} = {given[name]}" for name in sorted(names)]
+        given: dict[str, Any] = {each.name: each.value for each in Settings(**values).explain()}
+        given |= {f"pipelines.{name}": _told(t) for name, t in values.get("pipelines", {}).items()}
+        shown |= {"file": str(path), "settings": {name: given[name] for name in held}}
+        lines += [f"{path}: {name} = {given[name]}" for name in held]
         if revoke:
             trusts.remove("file", path)
         elif held and not dry_run:
@@ -59,7 +62,16 @@ def trust(
             "reaches beyond its folder"
         )
     done = "would be trusted" if dry_run else "no longer trusted" if revoke else "trusted"
-    session.output.show(shown, lines=[f"{done}: {line}" for line in lines])
+    session.output.show(shown, lines=[f"{done}: {visible(line)}" for line in lines])
+
+
+def _told(value: Any) -> Any:
+    """A table of the file, without what is secret in its addresses."""
+    if isinstance(value, Mapping):
+        return {key: _told(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_told(each) for each in value]
+    return shown_url(value) if isinstance(value, str) and "://" in value else value
 
 
 def _store(session: Session, *, dry_run: bool, revoke: bool) -> dict[str, Any]:

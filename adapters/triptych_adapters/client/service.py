@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 _EMBEDDED_AT_ONCE: Final = 64
 _PAGE: Final = 1000
 _QUERIES_AT_ONCE: Final = 256
+_HITS_AT_ONCE: Final = 20_000  # of one request: triptych_adapters.http.limits
 C = TypeVar("C", bound="type[Any]")
 
 
@@ -368,8 +369,10 @@ class RemoteService(Service):
             return [self.search(each) for each in asked]
         fields = query_fields("search_many", first)
         found: list[Result] = []
-        for at in range(0, len(asked), _QUERIES_AT_ONCE):
-            texts = [each.text for each in asked[at : at + _QUERIES_AT_ONCE]]
+        reach = max(first.offset + first.top_k, 1)
+        at_once = max(1, min(_QUERIES_AT_ONCE, _HITS_AT_ONCE // reach))
+        for at in range(0, len(asked), at_once):
+            texts = [each.text for each in asked[at : at + at_once]]
             found += self._call("search_many", {**fields, "queries": texts})
         return found
 

@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 import triptych
+from triptych._internal.turns import SEARCHES
 from triptych.errors import AuthenticationError, TriptychError
 from triptych.text import matches
 from triptych.text.visible import visible
@@ -181,7 +182,10 @@ class Site:
 
             def answer() -> Response:
                 made = make(asked)
-                return made if isinstance(made, Response) else html(render(template, asked, **made))
+                if isinstance(made, Response):
+                    return made
+                with SEARCHES.taken():
+                    return html(render(template, asked, **made))
 
             async with self.server.calls.caller(request, long=long) as caller:
                 response = await caller.run(answer)

@@ -66,7 +66,7 @@ def create_app(
     hosts: Sequence[str] | None = None,
     origins: Sequence[str] = (),
     limits: Limits | None = None,
-    dataset: str = "default",
+    dataset: str | None = None,
     sync: SyncFolders | None = None,
     roots: Callable[[Service], Sequence[RememberedRoot]] | None = None,
     add_folder: AddFolder | None = None,
@@ -87,7 +87,8 @@ def create_app(
         origins: the origins of web pages that may send requests (CORS), such as
             ``"https://app.example"``, besides the same host. With ``authenticate``, ``"*"`` is any.
         limits: None is `Limits()`.
-        dataset: the dataset of routes that do not name one.
+        dataset: the dataset of routes that do not name one; None is ``default`` where it is there
+            or there is none, else the only one.
         sync: syncs folders into ``service``, for ``/ingest`` and the console by unrestricted keys,
             and tells the callback, if there is one, how far it is.
         roots: lists these folders, for the console of unrestricted keys.

@@ -22,7 +22,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from triptych import telemetry
 from triptych.errors import AccessDeniedError, AuthenticationError, ValidationError
 from triptych_adapters.http.limits import Limits
-from triptych_adapters.http.responses import Problem, ProblemError, problem_of, problem_response
+from triptych_adapters.http.responses import (
+    Problem,
+    ProblemError,
+    note_failure,
+    problem_of,
+    problem_response,
+)
 from triptych_adapters.http.server import Calls, ClientGoneError, Sender
 from triptych_adapters.http.streams import EVENTS_TYPE, event
 from triptych_adapters.keys.authenticator import key_id
@@ -32,7 +38,8 @@ LOGGER: Final = "triptych.http"
 """The logger of requests; `triptych serve` writes it to stderr as JSON."""
 
 LIVE_PATH: Final = "/v1/live"
-_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_ID: Final = re.compile(r"(?!.*tk_)[A-Za-z0-9._-]{1,64}", re.IGNORECASE)
+"""An id of the client that may be logged: one with a key in it is not."""
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _PORTS: Final = {"http": ":80", "https": ":443"}
 """What a browser leaves out of an origin."""
@@ -119,6 +126,7 @@ class Guard:
             if not answer.status:
                 await self._fail(scope, receive, answer, failure)
             elif not await answer.ended(failure):
+                note_failure(scope, failure)
                 raise  # the server closes the connection: what was sent is not whole
         finally:
             broke = self._note(scope, answer, time.perf_counter() - began, error)

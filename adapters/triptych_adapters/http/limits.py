@@ -41,6 +41,7 @@ class Limits:
             1 of each; 1.0 is all.
         listed: documents of one page of a list.
         queries: of one ``search_many``.
+        hits: of one ``search_many``: its queries times what ``offset`` and ``top_k`` reach.
         idempotency_keys: answers that are kept for a key.
         idempotency_hours: how long.
     """
@@ -59,6 +60,7 @@ class Limits:
     share: float = attrs.field(default=0.5, validator=number(above=True, most=1))
     listed: int = attrs.field(default=1000, validator=_WHOLE)
     queries: int = attrs.field(default=1000, validator=_WHOLE)
+    hits: int = attrs.field(default=20_000, validator=_WHOLE)
     idempotency_keys: int = attrs.field(default=1000, validator=_WHOLE)
     idempotency_hours: float = attrs.field(default=24.0, validator=_POSITIVE)
 

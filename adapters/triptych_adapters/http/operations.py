@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 from urllib.parse import quote
@@ -29,6 +29,7 @@ from triptych_adapters.http.preconditions import (
 )
 from triptych_adapters.http.responses import (
     encoded,
+    encoded_result,
     json_response,
     problem_of,
     problem_response,
@@ -75,7 +76,7 @@ class _Handler:
         server.check_effect(operation.effect)
         arguments = operation.read(await self._arguments(request))
         if "queries" in arguments:
-            await self._check_queries(request, arguments["queries"])
+            await self._check_queries(request, arguments)
         if operation.name == "ask" and EVENTS_TYPE in media_types(request):
             return await _asked(server, request, service, arguments)
         if operation.name == "changes" and EVENTS_TYPE in media_types(request):
@@ -90,12 +91,20 @@ class _Handler:
                 return Response(status_code=304, headers={**headers, "Vary": "Accept"})
         return json_response(answered.body, status=answered.status, headers=headers)
 
-    async def _check_queries(self, request: Request, queries: Sequence[str]) -> None:
-        most = self._server.limits.queries
+    async def _check_queries(self, request: Request, arguments: dict[str, Any]) -> None:
+        queries, limits = arguments["queries"], self._server.limits
+        most = limits.queries
         if len(queries) > most:
             raise ValidationError(
                 f"{self._operation.name}: {len(queries):,} queries exceed the maximum of {most:,} "
                 "of one request: send several"
+            )
+        reach = arguments.get("top_k", 10) + arguments.get("offset", 0)
+        if len(queries) > 1 and len(queries) * reach > limits.hits:
+            raise ValidationError(
+                f"{self._operation.name}: {len(queries):,} queries that reach to hit {reach:,} ask "
+                f"for {len(queries) * reach:,} hits; the maximum of one request is "
+                f"{limits.hits:,}: send several, or a smaller top_k"
             )
         keys, header = self._server.authenticate, request.headers.get("authorization")
         if len(queries) > 1 and isinstance(keys, KeyAuthenticator):
@@ -171,8 +180,9 @@ class _Handler:
         if isinstance(result, ContextPrefix):
             # A weak ETag: counts and warnings beside the text may change while it does not.
             headers["ETag"] = f'W/"{result.digest}"'
+        reads = operation.effect is Effect.READS
         return _Answered(
-            body=encoded(to_json(result, public)),
+            body=encoded_result(result) if reads else encoded(to_json(result, public)),
             status=status,
             headers=headers,
             version=result.version if isinstance(result, SourceDocument) else None,

@@ -12,10 +12,11 @@ import attrs
 from starlette.responses import Response
 from starlette.types import Scope
 
+from triptych._internal.turns import SEARCHES
 from triptych._internal.wording import public_warning
 from triptych.errors import CancelledError, ConflictError, PendingReviewError, TriptychError
 from triptych.records import DoctorReport, Failure, HealthCheck, Hit, QuarantinedLayer
-from triptych.records.serialization import to_dict
+from triptych.records.serialization import to_dict, to_json
 from triptych_adapters.wire.errors import (
     INTERNAL_MESSAGE,
     error_code,
@@ -140,6 +141,19 @@ def encoded(value: Any) -> bytes:
         return text.encode("utf-8")
     except UnicodeEncodeError:
         return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode("utf-8")
+
+
+def encoded_result(result: Any) -> bytes:
+    """What was read as the bytes of its JSON, made in turn with searches."""
+
+    def shown(record: Any) -> Any:
+        SEARCHES.pass_on("the answer")
+        return public(record)
+
+    several = result if isinstance(result, list) else [result]
+    with SEARCHES.taken():  # one at a time: the plain form takes more memory
+        parts = b",".join(encoded(to_json(each, shown)) for each in several)
+    return b"[%s]" % parts if several is result else parts
 
 
 def public(record: Any) -> Any:

@@ -368,9 +368,9 @@ async def _disconnected(request: Request) -> None:
 class Server:
     """A Service, who may use it, and how much at a time.
 
-    ``dataset`` is what the routes serve that name none; ``sync`` syncs the remembered folders into
-    ``service``, ``roots`` lists them, and ``add_folder`` adds and syncs one of this machine: None
-    where there are none.
+    ``dataset`` is what the routes serve that name none, None for the one in use; ``sync`` syncs
+    the remembered folders into ``service``, ``roots`` lists them, and ``add_folder`` adds and syncs
+    one of this machine: None where there are none.
     """
 
     service: Service
@@ -378,15 +378,20 @@ class Server:
     write: bool
     limits: Limits
     calls: Calls
-    dataset: str = "default"
+    dataset: str | None = None
     sync: SyncFolders | None = None
     roots: Callable[[Service], Sequence[RememberedRoot]] | None = None
     add_folder: AddFolder | None = None
     folder_code: str = attrs.field(default="", repr=False)
 
     async def dataset_of(self, service: Service) -> str:
-        """The dataset that a read means which names none: `dataset`, else the only one."""
-        if self.dataset != "default":
+        """The dataset that a request means which names none: `dataset`, ``default``, or the only
+        one.
+
+        Raises:
+            ValidationError: there are several.
+        """
+        if self.dataset is not None:
             return self.dataset
         return await self.calls.apart(lambda: dataset_in_use(service.list_datasets()))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import ipaddress
 import json
 import logging
 import os
@@ -10,10 +11,10 @@ import socket
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import attrs
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -133,7 +134,7 @@ class ServeOptions:
     origins: Sequence[str] = ()
     proxies: Sequence[str] = ()
     limits: Limits = attrs.field(factory=Limits)
-    dataset: str = "default"
+    dataset: str | None = None
     metrics: bool = False
     console: bool = True
     otel: bool = False
@@ -241,8 +242,28 @@ def _app(options: ServeOptions, shared: Path | None) -> ASGIApp:
         metrics=shown,
         console=options.console,
     )
-    app = ProxyHeadersMiddleware(app, [*options.proxies])
-    return ClosingApp(app, held)
+    return ClosingApp(forwarded(app, options.proxies), held)
+
+
+def forwarded(app: ASGIApp, proxies: Sequence[str]) -> ASGIApp:
+    """``app``, to which a client is what one of ``proxies`` says: an IP address, else the proxy."""
+
+    async def checked(scope: Scope, receive: Receive, send: Send) -> None:
+        host = (scope.get("client") or ("",))[0]
+        with suppress(ValueError):
+            ipaddress.ip_address(host)
+            if "%" not in host:  # what follows it may be any text
+                scope["peer"] = scope["client"]
+        scope["client"] = scope.pop("peer", None)
+        await app(scope, receive, send)
+
+    inner: Any = ProxyHeadersMiddleware(cast("Any", checked), [*proxies])
+
+    async def outer(scope: Scope, receive: Receive, send: Send) -> None:
+        scope["peer"] = scope.get("client")
+        await inner(scope, receive, send)
+
+    return outer
 
 
 class ClosingApp:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import attrs
 
+from triptych.contracts.rules import dataset_in_use
 from triptych.errors import ConflictError, NotAvailableError, NotFoundError, ValidationError
 from triptych.records import DocumentInfo, SourceDocument
 from triptych.records.serialization import to_dict
@@ -39,6 +40,7 @@ _LOOKED_AT: Final = 10_000  # names of a dataset, for those that are near
 _BY_NAME: Final = "$name"
 _SHOWN: Final = 20
 _ATTEMPTS: Final = 3
+_NULLS: Final = frozenset({"null", "none", "nil", "undefined", "nan"})
 
 # Read
 
@@ -292,9 +294,8 @@ def put_tool(base: Base) -> Tool:
         {
             "dataset_id": {
                 "type": "string",
-                "default": "default",
                 "description": "The dataset to store the document in; a missing dataset is "
-                "created.",
+                "created. Omit it for 'default', or the only dataset.",
             },
             "name": {
                 **ARGUMENTS["name"],
@@ -311,9 +312,23 @@ def put_tool(base: Base) -> Tool:
     )
 
 
+def _put_into(base: Base, named: str | None) -> str:
+    """The dataset that is named, else the one in use.
+
+    Raises:
+        ValidationError: none is named, and there are several; or its name is a model's null.
+    """
+    datasets = base.service.list_datasets()
+    if named is None:
+        return dataset_in_use(datasets)
+    if named.lower() in _NULLS and named not in datasets:
+        raise ValidationError(f"there is no dataset {named!r}: omit 'dataset_id', or name another")
+    return named
+
+
 def _put(base: Base, arguments: dict[str, Any]) -> dict[str, Any]:
     """Store a document; without metadata of its own in ``arguments`` it keeps what it has."""
-    dataset_id = base.dataset_id or arguments["dataset_id"]
+    dataset_id = base.dataset_id or _put_into(base, arguments.get("dataset_id"))
     name, metadata = arguments["name"], arguments.get("metadata")
     attempts = 0
     while True:

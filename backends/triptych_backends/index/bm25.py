@@ -17,6 +17,7 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
+from triptych._internal.turns import SEARCHES
 from triptych.records import TermMatches
 from triptych.text.labels import LABELLED_K1, TEXT_WEIGHT
 from triptych_backends.index import kernels
@@ -36,6 +37,7 @@ B = 0.75
 # instead of walked.
 FREQUENT = 1 / 8
 MANY = 256
+_TERMS_AT_ONCE = 128  # between two looks at who waits
 
 List = tuple[float, int, int, int]  # a term's weight, its number, where its postings are
 
@@ -249,6 +251,8 @@ class WordRanking:
             units = units.astype(text.ids.dtype)  # else each list would be converted
             mine = np.zeros((len(self.terms), len(units)), np.float64)
             for column, term in enumerate(self.terms):
+                if column % _TERMS_AT_ONCE == 0:
+                    SEARCHES.pass_on("the search")
                 if (number := numbers.get(term)) is not None:
                     start, end = text.offsets[number], text.offsets[number + 1]
                     places_in = text.ids[start:end].searchsorted(units)

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triptych._internal.close_on_exit import CloseOnExit
+from triptych._internal.turns import SEARCHES
 from triptych.errors import TriptychError
 from triptych.records import SparseVector
 from triptych.text import TEXT_WEIGHT, Analyzer, CorpusStats, get_analyzer
@@ -102,9 +103,11 @@ class LocalIndex(CloseOnExit):
         terms = sorted({term for counted in repeats.values() for term in counted})
         if limit <= 0 or not terms:
             return WordRanking([], terms)
+        SEARCHES.pass_on("the search")
         views, corpora = bounded(snapshots, field, corpus)
         numbers = bm25.find(views, terms)
         statistics = bm25.statistics(views, numbers, corpora)
+        SEARCHES.pass_on("the search")
         known = dict(zip(map(id, views), numbers, strict=True))
         weights = {name: bm25.weigh(statistics, counted) for name, counted in repeats.items()}
         # The most that a unit can score, and which of several languages' weights it has.
@@ -121,6 +124,7 @@ class LocalIndex(CloseOnExit):
             if most <= max(bar.value - SLACK, 0.0):
                 break
             for part in parts_of(dataset, [view], selection):
+                SEARCHES.pass_on("the search")
                 units, scores = bm25.top(
                     view,
                     known[id(view)],

@@ -7,7 +7,7 @@ from typing import Any
 
 from triptych.errors import ValidationError
 from triptych.records import Message
-from triptych_backends.providers.chat import Finish, Piece, RemoteLLM
+from triptych_backends.providers.chat import Piece, RemoteLLM, finish_of
 from triptych_backends.providers.connection import Connection
 from triptych_backends.providers.http import hosted
 from triptych_backends.providers.response_parsing import (
@@ -15,6 +15,7 @@ from triptych_backends.providers.response_parsing import (
     MalformedAnswerError,
     ServerSent,
     at,
+    beside_text,
     count_at,
     part_text,
     text_at,
@@ -23,13 +24,6 @@ from triptych_backends.providers.response_parsing import (
 ANTHROPIC_URL = "https://api.anthropic.com"
 
 _VERSION = "2023-06-01"
-_FINISHES: Mapping[str, Finish] = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "refusal": "refused",
-}
 _READ, _WRITTEN = "cache_read_input_tokens", "cache_creation_input_tokens"
 
 
@@ -92,7 +86,7 @@ class AnthropicLLM(RemoteLLM):
         return payload
 
     def _read(self, answer: Mapping[str, Any]) -> Piece:
-        finish = _FINISHES.get(text_at(answer, "stop_reason"))
+        finish = finish_of(text_at(answer, "stop_reason"))
         # A refusal may come without any content.
         blocks = [] if finish == "refused" else at(answer, "content", of=list)
         return Piece(
@@ -100,6 +94,7 @@ class AnthropicLLM(RemoteLLM):
             input_tokens=_input_tokens(answer.get("usage")),
             output_tokens=count_at(answer, "usage", "output_tokens"),
             finish=finish,
+            beside=beside_text({"content": blocks}),
             ended=True,
         )
 
@@ -108,13 +103,13 @@ class AnthropicLLM(RemoteLLM):
         if kind == "message_start":
             return Piece(input_tokens=_input_tokens(at(event, "message", of=dict).get("usage")))
         if kind == "content_block_start":
-            return Piece(text=part_text(at(event, "content_block", of=dict)))
+            return _of_part(at(event, "content_block", of=dict))
         if kind == "content_block_delta":
-            return Piece(text=part_text(at(event, "delta", of=dict)))
+            return _of_part(at(event, "delta", of=dict))
         if kind == "message_delta":
             return Piece(
                 output_tokens=count_at(event, "usage", "output_tokens"),
-                finish=_FINISHES.get(text_at(event, "delta", "stop_reason")),
+                finish=finish_of(text_at(event, "delta", "stop_reason")),
             )
         if kind == "message_stop":
             return Piece(ended=True, last=True)
@@ -123,6 +118,10 @@ class AnthropicLLM(RemoteLLM):
         if not isinstance(kind, str):
             raise MalformedAnswerError("has an event without a type")
         return Piece()
+
+
+def _of_part(part: dict[str, Any]) -> Piece:
+    return Piece(text=part_text(part), beside=beside_text({"content": [part]}))
 
 
 def _input_tokens(usage: Any) -> int:

@@ -20,7 +20,19 @@ from triptych_backends.providers.remote_model import RemoteModel
 from triptych_backends.providers.response_parsing import EventFormat, MalformedAnswerError
 
 _MOST_OF_A_HEAD = 1 << 16
-Finish = Literal["stop", "length", "refused"]
+Finish = Literal["stop", "length", "refused", "failed"]
+_FINISHES: Mapping[Finish, str] = {
+    "stop": "stop end_turn stop_sequence complete",
+    "length": "length max_tokens model_length model_context_window_exceeded",
+    "refused": "refusal content_filter safety recitation sensitive blocklist prohibited_content "
+    "spii error_toxic",
+    "failed": "error network_error insufficient_system_resource",
+}
+
+
+def finish_of(word: str) -> Finish | None:
+    """What a server's word for the end of an answer says, in any case; None if it is unknown."""
+    return next((said for said, of in _FINISHES.items() if word.lower() in of.split()), None)
 
 
 def checked_temperature(temperature: float | None) -> float | None:
@@ -36,13 +48,15 @@ def checked_temperature(temperature: float | None) -> float | None:
 class Piece:
     """What one event of a stream, or a whole answer, adds; None: it says nothing of it.
 
-    ``ended``: the answer is whole. ``last``: nothing follows that is to be read.
+    ``beside``: what it has that is no text. ``ended``: the answer is whole. ``last``: nothing
+    follows that is to be read.
     """
 
     text: str = ""
     input_tokens: int | None = None
     output_tokens: int | None = None
     finish: Finish | None = None
+    beside: str = ""
     ended: bool = False
     last: bool = False
 
@@ -53,6 +67,7 @@ class _Gathered:
     def __init__(self) -> None:
         self.usage = Usage()
         self.finish: Finish | None = None
+        self.beside = ""
         self.ended = False
         self.length = 0
         self.visible = False
@@ -65,7 +80,9 @@ class _Gathered:
             input_tokens=old.input_tokens if piece.input_tokens is None else piece.input_tokens,
             output_tokens=old.output_tokens if piece.output_tokens is None else piece.output_tokens,
         )
-        self.finish = piece.finish or self.finish
+        self.beside = piece.beside or self.beside
+        if self.finish != "refused":  # OpenAI ends a refusal with "stop"
+            self.finish = "refused" if self.beside == "a refusal" else piece.finish or self.finish
         self.ended = self.ended or piece.ended
         text, self._half = self._half + piece.text, ""
         if not self.ended and "\ud800" <= text[-1:] <= "\udbff":
@@ -294,8 +311,10 @@ class RemoteLLM(RemoteModel):
                 "answers needs more",
                 "endless",
             )
+        only = f", and {gathered.beside} beside it" if gathered.beside else ""
         raise self._client.unusable(
-            "was answered with an empty text: change the input, or use another model", "empty"
+            f"was answered with an empty text{only}: change the input, or use another model",
+            "empty",
         )
 
     @abstractmethod

@@ -17,6 +17,7 @@ _TOO_LONG = re.compile(
     r"|too large to process|max_tokens_per_request|input length exceeds",
     re.IGNORECASE,
 )
+_TOO_LARGE = re.compile(r"\b(request|input|batch)\b.{0,20}\btoo large\b", re.IGNORECASE)
 _NO_MODEL = re.compile(
     r"model\S{0,80}+ .{0,120}?(not found|not exist|does not exist|unknown|not supported)"
     r"|(unknown|invalid|no such) model|model_not_found|not_found_error",
@@ -130,15 +131,24 @@ def message_in(found: Any, depth: int = 0) -> str:
     if depth == _DEEPEST:
         return ""
     if isinstance(found, dict):
-        for key in ("error", "detail", "message"):
+        for key in ("error", "detail", "message", "msg", "status_msg"):
             text = message_in(found[key], depth + 1) if found.get(key) else ""
             if text:
                 return text
     if isinstance(found, list) and found:  # a list of validation errors
-        first = found[0]
-        said = first.get("msg") if isinstance(first, dict) else None
-        return message_in(first, depth + 1) or message_in(said, depth + 1)
+        return message_in(found[0], depth + 1)
     return ""
+
+
+def error_in(answer: dict[str, Any]) -> Any:
+    """The error that an answer with a status of success tells, false where it tells none."""
+    base = answer.get("base_resp")
+    if isinstance(base, dict) and base.get("status_code"):  # MiniMax's
+        return base
+    holds = any(v and isinstance(v, list | dict) for k, v in answer.items() if k != "detail")
+    # vLLM and Mistral put the message at the top, and so do those whose answer has nothing else.
+    at_top = answer.get("object") == "error" or (not holds and message_in(answer))
+    return answer if at_top else answer.get("error")
 
 
 def shown(text: str, secrets: Sequence[str], *, most: int = _MOST_SHOWN) -> str:
@@ -183,7 +193,9 @@ def fault(
             f"{who} was refused{said}: its key is missing, wrong or not allowed to do this: "
             f"{profile.key_advice}"
         )
-    if status in _LIMITED or (status == 402):
+    # More than a whole limit at once, which waiting does not help.
+    at_once = status == 429 and _TOO_LARGE.search(raw)
+    if not at_once and (status in _LIMITED or status == 402):
         if status == 402 or _SPENT.search(refusal.body):
             return RateLimitedError(
                 f"{who} was refused because the account has no credit left{said}: see its "
@@ -197,7 +209,7 @@ def fault(
             "another model",
             reason="refusal",
         )
-    if status == 413 or (status in (400, 422, 500) and _TOO_LONG.search(refusal.body)):
+    if at_once or status == 413 or (status in (400, 422, 500) and _TOO_LONG.search(refusal.body)):
         return InputTooLongError(
             f"{who} was refused because its input is too long{said}: send less, or use a model "
             "with a longer context",

@@ -7,6 +7,7 @@ import codecs
 import json
 import logging
 import os
+import re
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager
@@ -40,6 +41,7 @@ from triptych_backends.providers.errors import (
     ProviderErrorRules,
     Refusal,
     Retryable,
+    error_in,
     fault,
     message_in,
     shown,
@@ -51,6 +53,7 @@ J = TypeVar("J", dict[str, Any], list[Any])
 
 _MOST_OF_A_REFUSAL = 1 << 16
 _LONGEST_LINE = 1 << 22
+_OF_AUTHORITIES = re.compile(r"\.(pem|crt|cer|\d+)$", re.IGNORECASE)
 _LONG = 1.0
 """Seconds from which on a pause is reported in the log."""
 _KEPT = httpx.Limits(max_connections=None, max_keepalive_connections=16, keepalive_expiry=5.0)
@@ -72,10 +75,7 @@ def transport_to(
     if verify and ca_file:  # else 20 ms would go to reading the authorities
         verify = httpx.create_ssl_context(trust_env=False)
         try:
-            is_folder = os.path.isdir(ca_file)
-            verify.load_verify_locations(
-                cafile=None if is_folder else ca_file, capath=ca_file if is_folder else None
-            )
+            _trust(verify, ca_file)
         except (OSError, ValueError) as error:
             raise ValidationError(
                 f"the certificate authorities in {ca_file!r:.200} cannot be read ({error}): give "
@@ -87,6 +87,31 @@ def transport_to(
         limits=_KEPT,
         proxy=proxy,
     )
+
+
+def _trust(verify: ssl.SSLContext, ca_file: str) -> None:
+    """Trust the authorities of a file, of each file of a folder, or of several (`os.pathsep`).
+
+    Raises:
+        OSError, ValueError: there are none.
+    """
+    ca_file = os.path.expanduser(ca_file)
+    failed: Exception = ValueError("no file there ends in .pem, .crt or .cer")
+    found = False
+    for place in [ca_file] if os.path.exists(ca_file) else ca_file.split(os.pathsep):
+        files = [place]
+        if os.path.isdir(place):  # OpenSSL would find only those with its hashed names
+            names = filter(_OF_AUTHORITIES.search, os.listdir(place))
+            files = [os.path.join(place, name) for name in names]
+        for file in files:
+            try:
+                verify.load_verify_locations(cafile=file)
+            except (OSError, ValueError) as error:  # another file may hold one
+                failed = error
+            else:
+                found = True
+    if not found:
+        raise failed
 
 
 def request_options(timeouts: Timeouts) -> dict[str, Any]:
@@ -124,10 +149,18 @@ def reason_of(error: BaseException) -> str:
     return str(error)
 
 
+_RENEW = "check this machine's clock, else the server needs a new certificate"
+_NAME = "write the address with a name that the certificate has"
+_CERTIFICATE = {9: _RENEW, 10: _RENEW, 62: _NAME, 64: _NAME}
+"""What to do about a certificate of a trusted authority, by OpenSSL's X509_V_ERR_ number."""
+
+
 def tls_failure(error: BaseException) -> str:
     """Why TLS failed, and what to do; "" if something else did, or the peer only went away."""
     for cause in _causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):
+            if advice := _CERTIFICATE.get(cause.verify_code):
+                return f"its certificate is not valid ({cause.verify_message}): {advice}"
             return (
                 f"its certificate is not trusted ({cause.verify_message}): if its authority is "
                 "your own, name the file of that by ca_file (TRIPTYCH_CA_FILE) or SSL_CERT_FILE"
@@ -216,9 +249,7 @@ class HttpClient:
         """The error that ``answer`` says it is, under a status of success; None if it says none."""
         if not isinstance(answer, dict):
             return None
-        # vLLM and Mistral put the message at the top.
-        error = answer if answer.get("object") == "error" else answer.get("error")
-        if not error:
+        if not (error := error_in(answer)):
             return None
         words = shown(message_in(error), self._secrets) or "error"
         if NO_SUCH_PATH.search(words):

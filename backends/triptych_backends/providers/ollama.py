@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from triptych.records import Message
 from triptych_backends.providers.arguments import checked_count, checked_model
-from triptych_backends.providers.chat import Finish, Piece, RemoteLLM
+from triptych_backends.providers.chat import Piece, RemoteLLM, finish_of
 from triptych_backends.providers.connection import Connection
 from triptych_backends.providers.embedding import Answered, RemoteEmbedder, known_ollama
 from triptych_backends.providers.errors import ProviderErrorRules
@@ -17,6 +17,7 @@ from triptych_backends.providers.response_parsing import (
     JsonLines,
     MalformedAnswerError,
     at,
+    beside_text,
     content_at,
     count_at,
     rows_of,
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from triptych.records import EmbedKind
 
 OLLAMA_URL = "http://127.0.0.1:11434"
-
-_FINISHES: Mapping[str, Finish] = {"stop": "stop", "length": "length"}
 
 
 def _named(model: str) -> str:
@@ -180,7 +179,8 @@ class OllamaLLM(RemoteLLM):
             text=content_at(event, "message", "content"),
             input_tokens=count_at(event, "prompt_eval_count") if done else None,
             output_tokens=count_at(event, "eval_count") if done else None,
-            finish=_FINISHES.get(text_at(event, "done_reason")) if done else None,
+            finish=finish_of(text_at(event, "done_reason")) if done else None,
+            beside=beside_text(event.get("message")),
             ended=done,
             last=done,
         )

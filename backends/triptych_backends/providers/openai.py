@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from triptych.records import Message
 from triptych_backends.providers.arguments import checked_base_url, checked_model
-from triptych_backends.providers.chat import Finish, Piece, RemoteLLM
+from triptych_backends.providers.chat import Piece, RemoteLLM, finish_of
 from triptych_backends.providers.connection import Connection
 from triptych_backends.providers.embedding import OPENAI, Answered, RemoteEmbedder
 from triptych_backends.providers.errors import ProviderErrorRules
@@ -17,6 +17,7 @@ from triptych_backends.providers.response_parsing import (
     MalformedAnswerError,
     ServerSent,
     at,
+    beside_text,
     by_index,
     content_at,
     count_at,
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from triptych.records import EmbedKind
 
 OPENAI_URL = "https://api.openai.com/v1"
-
-_FINISHES: Mapping[str, Finish] = {"stop": "stop", "length": "length", "content_filter": "refused"}
 
 
 def _client(
@@ -179,17 +178,17 @@ class OpenAILLM(RemoteLLM):
         return payload
 
     def _read(self, answer: Mapping[str, Any]) -> Piece:
-        choice = at(answer, "choices", 0, of=dict)
+        choice = _first(at(answer, "choices", of=list)) or at(answer, "choices", 0, of=dict)
         self._check(choice)
-        finish = _FINISHES.get(text_at(choice, "finish_reason"))
+        finish = finish_of(text_at(choice, "finish_reason"))
         if finish != "refused":  # which may come without any message
             at(choice, "message", of=dict)
-        refused = bool(text_at(choice, "message", "refusal"))
         return Piece(
             text=content_at(choice, "message", "content"),
             input_tokens=count_at(answer, "usage", "prompt_tokens"),
             output_tokens=count_at(answer, "usage", "completion_tokens"),
-            finish="refused" if refused else finish,
+            finish=finish,
+            beside=beside_text(choice.get("message")),
             ended=True,
         )
 
@@ -203,21 +202,28 @@ class OpenAILLM(RemoteLLM):
         usage = event.get("usage") or None
         if not choices and usage is None and "choices" not in event:
             raise MalformedAnswerError("has an event without choices")
-        choice = choices[0] if choices else {}
+        choice = _first(choices)
         self._check(choice)
         finish = text_at(choice, "finish_reason")
-        refused = bool(text_at(choice, "delta", "refusal"))
         return Piece(
             text=content_at(choice, "delta", "content"),
             input_tokens=None if usage is None else count_at(usage, "prompt_tokens"),
             output_tokens=None if usage is None else count_at(usage, "completion_tokens"),
-            finish="refused" if refused else _FINISHES.get(finish),
+            finish=finish_of(finish),
+            beside=beside_text(choice.get("delta")),
             # Servers are known that leave out "[DONE]" and the tokens after it.
             ended=bool(finish),
         )
 
     def _check(self, choice: Any) -> None:
         """Raise the error in which a choice ended: gateways report it beside the text before it."""
-        ended = text_at(choice, "finish_reason") == "error" and "the answer ended in an error"
+        word = text_at(choice, "finish_reason")
+        ended = finish_of(word) == "failed" and f"the answer ended in an error ({word})"
         if error := self._client.refused(choice) or self._client.refused({"error": ended}):
             raise error
+
+
+def _first(choices: list[Any]) -> dict[str, Any]:
+    """The choice with index 0, or without one; empty where there is none."""
+    held = (choice for choice in choices if isinstance(choice, dict))
+    return next((choice for choice in held if not choice.get("index")), {})

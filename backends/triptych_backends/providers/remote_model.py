@@ -76,6 +76,8 @@ BLANK = "."
 """The replacement for empty texts, which providers refuse."""
 
 _FEW = 4
+_LONG = 500
+"""Characters from which on a text may be refused for its length."""
 _MOST_CUTS = 24  # three quarters each: to a thousandth of the text
 
 
@@ -272,9 +274,12 @@ class BatchedModel(RemoteModel):
         """What ``ask`` finds for a beginning of ``text``, which was refused with ``error``."""
         length = len(text)
         for _ in range(_MOST_CUTS):
-            if len(text) <= 1 or not error.is_too_long:
+            if error.is_too_long and len(text) > 1:
+                text = shortened(text, error.detail)
+            elif len(text) == length >= _LONG:  # once: it may speak of a length in other words
+                text = text[: length // 2]
+            else:
                 break
-            text = shortened(text, error.detail)
             try:
                 return await ask([text if text.strip() else BLANK])
             except RefusedInputError as again:

@@ -6,9 +6,10 @@ import base64
 import binascii
 import json
 import math
+import re
 import zlib
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,6 +125,7 @@ _NO_TEXT = frozenset(
         "tool_use",
         "server_tool_use",
         "refusal",
+        "reference",  # Mistral's
         # Those of Anthropic's streams.
         "thinking_delta",
         "signature_delta",
@@ -161,12 +163,30 @@ def part_text(part: Any) -> str:
     """
     if isinstance(part, str):
         return part
-    kind = text_at(part, "type")
+    kind = text_at(part, "type").lower()
     if kind in _NO_TEXT:
         return ""
     if kind and not kind.startswith(("text", "output_text")):
         raise MalformedAnswerError(f"has a part of the unknown type {kind!r:.40} in its content")
-    return at(part, "text", of=str)
+    found = at(part, "text", of=object)
+    if isinstance(found, dict):
+        found = at(found, "value", of=object)
+    return "" if found is None else at(found, of=str)
+
+
+_BESIDE: Final = (
+    ("a refusal", "refusal"),
+    ("calls of tools", "tool_|function_call"),
+    ("thoughts", "thinking|reasoning"),
+)
+
+
+def beside_text(message: Any) -> str:
+    """What a message, or its content's parts, hold beside text: one of `_BESIDE`, or ""."""
+    parts = message.get("content") if isinstance(message, dict) else None
+    kinds = [text_at(part, "type") for part in parts] if isinstance(parts, list) else []
+    kinds += [key for key, held in message.items() if held] if isinstance(message, dict) else []
+    return next((said for said, of in _BESIDE if any(re.search(of, k) for k in kinds)), "")
 
 
 def count_at(value: Any, *path: str | int) -> int:
@@ -267,9 +287,14 @@ def scores_in(
     """The score of each of ``count`` texts, in their order; ``items`` have an ``index`` each.
 
     Raises:
-        MalformedAnswerError: a score is missing, doubled, no number or not finite.
+        MalformedAnswerError: a score is missing, doubled, no number or not finite; or they are
+            sorted without any index: nothing says of which text each is.
     """
-    return numbers([at(item, key, of=object) for item in by_index(items, count)])
+    scores = numbers([at(item, key, of=object) for item in by_index(items, count)])
+    named = any(item.get("index") is not None for item in items)
+    if not named and np.all(scores[:-1] >= scores[1:]) and np.any(scores != scores[:1]):
+        raise MalformedAnswerError("has sorted scores without any index: they may be of any text")
+    return scores
 
 
 def _row(vector: Any) -> Any:

@@ -10,11 +10,12 @@ from typing import Any
 
 import attrs
 
+from triptych._internal.turns import SEARCHES
 from triptych.records import OPENING, DerivedChunk, DerivedSig, DocumentInfo, StoredUnit, Vector
 from triptych.records.metadata import text_of
 from triptych_backends.sql import document_rows
 from triptych_backends.sql.database import Database
-from triptych_backends.sql.deferred import bindparam, func, in_list, select, tables as t
+from triptych_backends.sql.deferred import Statement, bindparam, func, in_list, select, tables as t
 from triptych_backends.sql.document_rows import info_in
 from triptych_backends.sql.errors import DAMAGE, damaged_chunk
 from triptych_backends.sql.transaction import Session
@@ -143,6 +144,7 @@ def chunk_of(
 
 
 _DOCUMENTS_AT_ONCE = 32
+FETCHED_AT_ONCE = 100
 _REVISION = 4  # of `document_rows.COLUMNS`
 _document = len(document_rows.COLUMNS)
 _sig = _document + len(SIG_COLUMNS)
@@ -192,10 +194,13 @@ _SETS_OF_PAGE, _SETS_OF_ONE = (
 def fetch_chunks(
     session: Session, keys: Sequence[int], where: str
 ) -> Mapping[Hashable, StoredUnit]:
-    """Chunks by row id, with their sets' signatures and their documents; one statement."""
+    """Chunks by row id, with their sets' signatures and their documents.
+
+    A statement reads `FETCHED_AT_ONCE` of them: for more, ``session`` is of one snapshot.
+    """
     found: dict[Hashable, StoredUnit] = {}
     sets: dict[int, tuple[DocumentInfo, DerivedSig]] = {}
-    for row in session.all(_CHUNKS, keys=list(keys)):
+    for row in _paged(session, _CHUNKS, keys):
         key, dataset = row[-2:]
         try:
             known = sets.get(row[0])
@@ -214,9 +219,9 @@ def fetch_chunks(
 def fetch_documents(
     session: Session, keys: Sequence[int], where: str
 ) -> Mapping[Hashable, StoredUnit]:
-    """Documents by revision, with their openings; one statement."""
+    """Documents by revision, with their openings; read as `fetch_chunks` reads."""
     found: dict[Hashable, StoredUnit] = {}
-    for row in session.all(_DOCUMENTS, keys=list(keys)):
+    for row in _paged(session, _DOCUMENTS, keys):
         key = row[_REVISION]
         found[key] = StoredUnit(
             key=key,
@@ -227,6 +232,12 @@ def fetch_documents(
             opening=(row[-2] or b"").decode(errors="ignore")[:OPENING],
         )
     return found
+
+
+def _paged(session: Session, statement: Statement, keys: Sequence[int]) -> Iterator[Any]:
+    for start in range(0, len(keys), FETCHED_AT_ONCE):
+        SEARCHES.pass_on("reading what was found")
+        yield from session.all(statement, keys=list(keys[start : start + FETCHED_AT_ONCE]))
 
 
 def integers(keys: Sequence[Hashable]) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from triptych.records import (
@@ -19,6 +20,7 @@ from triptych.records import (
 )
 from triptych.text import CorpusStats
 from triptych_backends.sql.chunk_rows import (
+    FETCHED_AT_ONCE,
     SIG_COLUMNS,
     fetch_chunks,
     fetch_documents,
@@ -30,7 +32,7 @@ from triptych_backends.sql.chunk_sets import configure, replace_sets, update_sou
 from triptych_backends.sql.database import Repository
 from triptych_backends.sql.deferred import bindparam, func, in_list, select, tables as t
 from triptych_backends.sql.deletes import remove_chunk_set, remove_chunk_sets
-from triptych_backends.sql.transaction import find_dataset, find_datasets
+from triptych_backends.sql.transaction import Session, find_dataset, find_datasets
 from triptych_backends.sql.vector_uses import drop_space, keep_vectors, vector_spaces
 from triptych_backends.sql.vectors import count_waiting, give_vectors, known_vectors, waiting_names
 
@@ -206,13 +208,17 @@ class SqlChunks(Repository):
         self.database.require_open()
         return self.searcher.corpus_stats("chunk", dataset_ids, terms, within=within)
 
+    def _reading(self, keys: Sequence[Hashable]) -> AbstractContextManager[Session]:
+        # One statement sees one state by itself.
+        return self.database.reading() if len(keys) <= FETCHED_AT_ONCE else self.database.snapshot()
+
     def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
-        with self.database.reading() as session:
+        with self._reading(keys) as session:
             return fetch_chunks(session, integers(keys), self.where)
 
     def fetch_docs(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
         """See `DocLevelSearcher.fetch_docs`. ``sig`` is the chunk set's, empty without one."""
-        with self.database.reading() as session:
+        with self._reading(keys) as session:
             return fetch_documents(session, integers(keys), self.where)
 
     def iter_chunks(

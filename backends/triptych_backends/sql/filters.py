@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import attrs
 import numpy as np
 
+from triptych._internal.turns import SEARCHES
 from triptych.records import And, Condition, Filter, FilterTree, Layer, Not, Or, Subject
 from triptych.records.filters import EXPIRES_AT, NAME, conditions_of, guard_of
 from triptych_backends.index import Field, LogPosition, Owners, Scored
@@ -286,6 +287,7 @@ class _LayerConditions:
 
 def _evaluate(tree: FilterTree, conditions: _Conditions, among: Ids | None = None) -> Ids:
     """The ids that pass, of all or of those ``among``: these are read, and nothing else is."""
+    SEARCHES.pass_on("the filter")
     if among is not None:
         return conditions.judged(among, tree)
     kept = conditions.kept

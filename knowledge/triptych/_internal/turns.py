@@ -4,7 +4,8 @@ A search makes hundreds of short calls of SQLite and NumPy. Each lets go of the 
 and then wants it back, so that threads which search at the same time interrupt each other at every
 call, and pass what they work on from core to core: eight find half of what one finds
 (docs/explanation/performance.md). Therefore they queue. A search lets the next go on while it waits
-for a model or another store. Without the interpreter's lock there are as many turns as cores.
+for a model or another store, and a long one between its parts. Without the interpreter's lock there
+are as many turns as cores.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from triptych import deadlines
 from triptych._internal.forks import in_child
 
 _LOOK = 0.25  # seconds after which who waits looks whether its call was cancelled
+_PART = 0.025  # seconds of a turn after which it is passed on
+_FIRST = 4  # turns that come before one that was passed on
 
 
 class Turns:
@@ -28,12 +31,14 @@ class Turns:
     taken.
 
     A thread that has given its turn back may be the next to take one, for it need not be woken.
-    Whoever has waited for ``patience`` seconds comes before that, first come, first served. After
-    ``longest`` seconds it goes on without a turn: turns are for speed, and none may block a call.
+    Whoever has waited for ``patience`` seconds comes before that, first come, first served. Who has
+    passed its turn on comes after four others, or when nobody else waits. After ``longest`` seconds
+    it goes on without a turn: turns are for speed, and none may block a call.
     """
 
     def __init__(self, count: int, *, patience: float = 0.05, longest: float = 10.0) -> None:
         self._count = count
+        self._part = min(patience, _PART)
         self._patience = patience
         self._longest = longest
         self._begin()
@@ -43,6 +48,8 @@ class Turns:
         self._free = threading.Semaphore(self._count) if self._count > 1 else threading.Lock()
         self._lock = threading.Lock()
         self._waiting: deque[threading.Lock] = deque()
+        self._late: deque[threading.Lock] = deque()
+        self._coming = self._before = 0
         self._mine = threading.local()
 
     @contextmanager
@@ -57,6 +64,7 @@ class Turns:
             yield
             return
         mine.has_turn = self._take()
+        mine.since = time.monotonic()
         try:
             yield
         finally:
@@ -83,21 +91,53 @@ class Turns:
         finally:
             if mine is self._mine:
                 mine.has_turn = self._take()
+                mine.since = time.monotonic()
+
+    def pass_on(self, doing: str) -> None:
+        """Let those who wait come first, where this thread has had its turn for a while: what
+        lasts calls it between its parts, and holds no lock meanwhile.
+
+        Raises:
+            CancelledError: the deadline around the call passed.
+        """
+        deadlines.check(doing)
+        mine = self._mine
+        if not getattr(mine, "has_turn", False) or time.monotonic() - mine.since < self._part:
+            return
+        if self._waiting or self._coming or self._late:
+            mine.has_turn = False
+            turn = self._queued(self._late)
+            self._give()
+            mine.has_turn, mine.since = self._wait(turn), time.monotonic()
 
     def _take(self) -> bool:
         """Wait for a turn; False: for too long."""
-        if self._free.acquire(timeout=self._patience):
+        if self._free.acquire(blocking=False):
             return True
+        with self._lock:
+            self._coming += 1
+        is_free = self._free.acquire(timeout=self._patience)
+        with self._lock:
+            self._coming -= 1
+        return is_free or self._wait(self._queued(self._waiting))
+
+    def _queued(self, queue: deque[threading.Lock]) -> threading.Lock:
         turn = threading.Lock()
         turn.acquire()
         with self._lock:
-            self._waiting.append(turn)
-        # It may have been given back since.
-        if self._free.acquire(blocking=False):
-            self._give()
+            queue.append(turn)
+        return turn
+
+    def _wait(self, turn: threading.Lock) -> bool:
+        """Wait for a turn in a queue; False: for too long."""
         end = time.monotonic() + self._longest
         try:
-            while not turn.acquire(timeout=_LOOK):
+            while True:
+                # It may have been given back since.
+                if self._free.acquire(blocking=False):
+                    self._give()
+                if turn.acquire(timeout=_LOOK):
+                    return True
                 deadlines.check("the wait for other searches")
                 if time.monotonic() > end:
                     return not self._withdrawn(turn)
@@ -105,20 +145,23 @@ class Turns:
             if not self._withdrawn(turn):
                 self._give()
             raise
-        return True
 
     def _withdrawn(self, turn: threading.Lock) -> bool:
         """Wait no longer; False where the turn came meanwhile."""
         with self._lock:
-            is_waiting = turn in self._waiting
-            if is_waiting:
-                self._waiting.remove(turn)
-        return is_waiting
+            for queue in (self._waiting, self._late):
+                if turn in queue:
+                    queue.remove(turn)
+                    return True
+        return False
 
     def _give(self) -> None:
         with self._lock:
-            if self._waiting:
-                self._waiting.popleft().release()
+            is_late = self._late and (self._before >= _FIRST or not (self._waiting or self._coming))
+            self._before = self._before + 1 if self._late and not is_late else 0
+            queue = self._late if is_late else self._waiting
+            if queue:
+                queue.popleft().release()
             else:
                 self._free.release()
 

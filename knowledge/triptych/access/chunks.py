@@ -292,6 +292,8 @@ class AccessChunks:
         there = (
             view.every_info(dataset_id) if doc_name is None else view.infos(dataset_id, [doc_name])
         )
+        if not there:
+            return iter(())
         found = view.store.chunks.iter_chunks(dataset_id, doc_name, vectors=vectors)
         return self._shown(found, there)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import cached_property
 from itertools import takewhile
 from typing import Any, TypeVar
@@ -114,6 +115,16 @@ class Access:
 
 _Document = TypeVar("_Document", DocumentInfo, SourceDocument)
 _PAGE = 1_000  # names that one condition lists
+_NOBODY = DocumentInfo(
+    dataset_id="",
+    name="",
+    metadata={"team": ""},
+    version=1,
+    updated_at=datetime.min,
+    content_sha256="",
+    size=0,
+    input_sig="",
+)
 
 
 def named_condition(names: Collection[str]) -> Condition:
@@ -196,7 +207,10 @@ class AccessView:
         """The document without its content, None if there is none for the caller."""
         if not self.access.names(dataset_id):
             return None
-        return self.admitted(self.store.documents.get_info(dataset_id, name))
+        found = self.store.documents.get_info(dataset_id, name)
+        # What is missing is judged, too, which takes as long.
+        passes = self.admits(found or _NOBODY)
+        return found if passes else None
 
     def infos(self, dataset_id: str, names: Sequence[str]) -> Mapping[str, DocumentInfo]:
         """Those of ``names`` that are the caller's documents."""
@@ -223,6 +237,9 @@ class AccessView:
         """
         reader = self.capabilities.versions
         if reader is None or not self.access.names(dataset_id):
+            return ()
+        # Judged before its versions are read: how long that takes says how many there are.
+        if self.tree is not None and self.info(dataset_id, name) is None:
             return ()
         return list(takewhile(self.admits, reader.versions(dataset_id, name)))
 

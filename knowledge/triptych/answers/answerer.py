@@ -202,8 +202,7 @@ class _Asked:
         messages = answer_messages(
             request.prompt, turns, pack.render(), pack.mark, request.query.text
         )
-        signature = self.meter.signature
-        thoughts = ThoughtFilter(opened=streamed and signature in _OPENED)
+        thoughts = ThoughtFilter(opened=streamed and self.meter.signature in _OPENED)
         numbers = {piece.number for piece in pack.pieces}
         reading, opening = CitationFilter(numbers), _Opening()
         pieces = self._pieces(messages, streamed)
@@ -213,7 +212,6 @@ class _Asked:
                 if thoughts.restarted:
                     thoughts.restarted = False
                     reading, opening = CitationFilter(numbers), _Opening()
-                    _OPENED.add(signature)
                     self.warnings.append(
                         "what was shown first was a thought of the model, which no mark began: "
                         "the text of the answer begins after it"
@@ -224,8 +222,10 @@ class _Asked:
                     break
         finally:
             pieces.close()
-        if text := opening.feed(reading.feed(thoughts.end())) + opening.end(reading.end()):
+        said = thoughts.end()
+        if text := opening.feed(reading.feed(said)) + opening.end(reading.end()):
             yield text
+        self._note_orphan(thoughts.orphan, numbers)
         if opening.declined:
             yield request.prompt.abstention
             return self._answer(
@@ -238,6 +238,18 @@ class _Asked:
                 reason="empty",
             )
         return self._answer(reading.text, "", reading=reading, turns=turns, sent=messages)
+
+    def _note_orphan(self, orphan: str, numbers: set[int]) -> None:
+        """Remember whether the model thinks first, and tell of citations in such a thought."""
+        (_OPENED.add if orphan else _OPENED.discard)(self.meter.signature)
+        left_out = CitationFilter(numbers)
+        left_out.feed(orphan)
+        left_out.end()
+        if cited := sorted({number for mark in left_out.marks for number in mark.numbers}):
+            listed = ", ".join(f"[{number}]" for number in cited)
+            self.warnings.append(
+                f"text that cites {listed} stood before the mark that ends a thought: left out"
+            )
 
     def _pieces(self, messages: Sequence[Message], streamed: bool) -> Generator[str, None, None]:
         if streamed:
@@ -317,10 +329,10 @@ class _Asked:
 
 
 _OPENED: set[str] = set()
-"""Signatures of models that began an answer with a thought which no mark began: of their further
-streams nothing is shown before the thought has ended."""
+"""Signatures of models that began their last answer with a thought which no mark began: of their
+next stream nothing is shown before the thought has ended."""
 
-_QUOTES = "*_`\"'“‘"
+_QUOTES = re.compile("(?:<answer>|[*_`\"'“‘\\s])*")
 _GOES_ON = re.compile("_?[A-Za-z0-9]")
 
 
@@ -338,8 +350,8 @@ class _Opening:
         if self._held is None:
             return text
         self._held += text
-        bare = self._held.lstrip(_QUOTES)
-        if f"{NO_ANSWER}_".startswith(bare):
+        bare = _QUOTES.sub("", self._held, count=1)
+        if f"{NO_ANSWER}_".startswith(bare) or "<answer>".startswith(bare):
             return ""  # it may go on: NO_ANSWER_CODE is a name
         if bare.startswith(NO_ANSWER) and not _GOES_ON.match(bare, len(NO_ANSWER)):
             self.declined = True
@@ -351,7 +363,7 @@ class _Opening:
         """What is left."""
         shown = self.feed(text)
         if self._held is not None and not self.declined:
-            self.declined = self._held.lstrip(_QUOTES).startswith(NO_ANSWER)
+            self.declined = _QUOTES.sub("", self._held, count=1).startswith(NO_ANSWER)
             shown, self._held = "" if self.declined else self._held, None
         return shown
 

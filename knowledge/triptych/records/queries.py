@@ -36,8 +36,9 @@ class Query:
     """A question to a search, with all its options.
 
     Attributes:
-        text: the question, or some words. Empty with a ``where``: all that passes it is listed, by
-            dataset, document name and chunk index, with the score 0.
+        text: the question, or some words: at most 100,000 characters and 2,000 different words,
+            or 500,000 divided by ``offset + top_k`` if that is less. Empty with a ``where``: all
+            that passes it is listed, by dataset, document name and chunk index, with the score 0.
         dataset_id: which dataset; needed only if there are several, and neither ``dataset_ids``
             nor ``scope`` says where. "" and None (such as from an unset variable) are invalid.
         dataset_ids: several datasets, searched as one, in place of ``dataset_id``.

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 
 import attrs
 
-from triptych import deadlines, telemetry
+from triptych import telemetry
 from triptych._internal.turns import SEARCHES
 from triptych._internal.wording import FailureWarning
 from triptych.contracts import Ranker, Retriever, Store
@@ -313,6 +313,7 @@ def _ranked(
     variants: Sequence[ResolvedQuery], lists: Sequence[RankedList], ranker: Ranker
 ) -> Sequence[Candidate]:
     """The ranking of one group: of one variant in one lane, it is the lane's own."""
+    SEARCHES.pass_on("the search")
     if variants[0].mode != Mode.HYBRID and len(variants) == 1:
         return in_order(lists[0].candidates, lists[0].lane)
     with telemetry.stage("fuse"):
@@ -327,6 +328,7 @@ def _waited(answer: Future[T]) -> T:
 
 def _recall(lane: Retriever, query: ResolvedQuery, keep: Keep | None) -> Sequence[Candidate]:
     """The lane's best ``query.limit`` candidates that may stay."""
+    SEARCHES.pass_on("the search")
     waits = not getattr(lane, "in_process", False)
     turn = SEARCHES.given_up() if waits else nullcontext()
     with telemetry.operation("lane", lane=lane.name), turn:
@@ -338,7 +340,7 @@ def _recall(lane: Retriever, query: ResolvedQuery, keep: Keep | None) -> Sequenc
 def _kept(lane: Retriever, query: ResolvedQuery, keep: Keep) -> Sequence[Candidate]:
     limit, before = query.limit, -1
     while True:
-        deadlines.check("the search")
+        SEARCHES.pass_on("the search")
         found = lane.recall(attrs.evolve(query, limit=limit))
         kept = keep(found)
         # A lane that gives no more than before has no more to give.

@@ -9,6 +9,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from triptych._internal.turns import SEARCHES
 from triptych.records import NO_CHUNK, Candidates, RankedList
 
 _SHARPNESS = 1.5
@@ -42,6 +43,7 @@ def keyword_evidence(candidates: Candidates, depth: int) -> KeywordEvidence | No
     if candidates.rows[0][2] == NO_CHUNK:
         return None  # a long text holds most words of most questions
     counts = candidates.matches().counts
+    SEARCHES.pass_on("the search")
     first: dict[tuple[str, str], int] = {}
     for at, row in enumerate(candidates.rows):
         first.setdefault((row[1], row[3]), at)

@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 
+from triptych._internal.turns import SEARCHES
 from triptych.contracts import DocLevelSearcher, HitReader, Store
 from triptych.derivation.deriver import Deriver
 from triptych.derivation.living_documents import LivingDocuments
@@ -66,6 +67,9 @@ class Hydrated:
         )
 
 
+_AT_ONCE = 100  # hits that are made between two looks at who waits
+
+
 @attrs.frozen(eq=False)
 class Hydrator:
     """Reads what candidates stand for, and says what of it is stale."""
@@ -98,6 +102,8 @@ class Hydrator:
         path_of = None if self._locate is None or not keys else self._locate()
         for at, key in enumerate(keys):
             unit = self._chunk_at(key) if isinstance(key, ChunkPlace) else found.get(key)
+            if at % _AT_ONCE == 0:
+                SEARCHES.pass_on("the search")
             # The filter leaves out what had expired when it was made.
             if unit is None or self._living.hides(unit.document):
                 vanished = vanished or unit is None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
-from triptych import deadlines, telemetry
+from triptych import telemetry
 from triptych._internal.turns import SEARCHES
 from triptych.contracts import Capabilities, Postprocessor, QueryRewriter, Ranker, Store
 from triptych.derivation.deriver import Deriver
@@ -368,7 +368,10 @@ class SearchPipeline:
         asked = [(query, False) for query in queries]
         if whole is not None:
             asked.append((whole, True))
-        requests = [self.resolver.resolve(query, documents=each) for query, each in asked]
+        requests = []
+        for query, is_whole in asked:
+            SEARCHES.pass_on("the search")
+            requests.append(self.resolver.resolve(query, documents=is_whole))
         known: dict[object, tuple[Rewriting, SearchRequest]] = {}
         # A rewriter that looks at what the search finds should see chunks where they are asked for.
         for at in sorted(range(len(asked)), key=lambda at: requests[at].target != "chunk"):
@@ -459,10 +462,11 @@ class SearchPipeline:
         steps = () if request.target == "document" else self._postprocessors
         reach = Reach(depth=max([query.top_k, *(step.depth(query) for step in steps)]))
         while True:
-            deadlines.check("the search")
+            SEARCHES.pass_on("the search")
             with telemetry.stage("retrieve"):
                 ranking = self._engine.retrieve(request.target, request.variants, reach.depth, keep)
             above = ranking.above(query.threshold)
+            SEARCHES.pass_on("the search")
             with telemetry.stage("hydrate"):
                 hydrated = self._hydrator.hits(request, above[: reach.hits])
             # Steps may ask models: they run when there is enough to choose from.

@@ -25,6 +25,7 @@ from triptych.records import (
     to_scope,
 )
 from triptych.records.queries import Unnamed, check_option_names
+from triptych.text.words import count_words
 
 DEFAULT_THRESHOLD = 0.1 / 2.2
 """A keyword score below which chunks are hardly relevant, for ``min_scores={"bm25": …}``. No code
@@ -35,6 +36,8 @@ factor ``k1 + 1`` = 2.2, which Lucene's formula omits. The quotient keeps the sa
 
 MAX_TOP_K = 10_000
 _MAX_QUERY = 100_000
+_MOST_WORDS = 2_000
+_MOST_CELLS = 500_000  # words times depth: which hit holds which word is a table in memory
 _MOST_BOOST = 1000
 _LEAST_DEPTH = 30  # candidates a lane brings to fusion at least: docs/explanation/retrieval.md
 
@@ -88,6 +91,7 @@ def validate(query: Query, lanes: Collection[str] | None = None) -> tuple[Query,
         conversation=check_conversation(query.conversation),
         as_of=None if query.as_of is None else to_moment(query.as_of),
     )
+    _check_words(text, judged.offset + judged.top_k)
     named = judged.dataset_ids or judged.dataset_id
     if judged.dataset_ids and judged.dataset_id:
         raise ValidationError(
@@ -115,6 +119,16 @@ def check_length(text: object) -> None:
         raise ValidationError(
             f"the query is {len(text):,} characters long; the maximum is {_MAX_QUERY:,}: "
             "search with its essential sentences"
+        )
+
+
+def _check_words(text: str, reach: int) -> None:
+    most = min(_MOST_WORDS, _MOST_CELLS // reach)
+    if len(text) > most and (words := count_words(text)) > most:
+        raise ValidationError(
+            f"the query has {words:,} different words; the maximum is {most:,} where offset and "
+            f"top_k reach to hit {reach:,}: search with its essential sentences"
+            + ("" if most == _MOST_WORDS else ", or for fewer hits")
         )
 
 

@@ -66,6 +66,7 @@ class RememberedRoots:
         settings: SettingsStore | None,
         base: Path | None = None,
         *,
+        own: Path | None = None,
         trusted: Callable[[Path], bool] = lambda path: True,
         trust: Callable[[Path], None] = lambda path: None,
     ) -> None:
@@ -75,7 +76,8 @@ class RememberedRoots:
             settings: `Capabilities.settings` of the store.
             base: the folder of the store; None for a store without one: folders are then remembered
                 by their absolute paths.
-            trusted: whether somebody added this folder, which is not in ``base``, on this machine.
+            own: the folder in which folders need nobody's trust; None for ``base``.
+            trusted: whether somebody added this folder, which is not in ``own``, on this machine.
             trust: keep in mind that somebody just added it.
 
         Raises:
@@ -88,6 +90,7 @@ class RememberedRoots:
             )
         self._settings = settings
         self._base = None if base is None else _plain(base)
+        self._own = self._base if own is None else own
         self._trusted, self._trust = trusted, trust
 
     def all(self) -> Sequence[RememberedRoot]:
@@ -314,10 +317,10 @@ class RememberedRoots:
 
     def _is_inside(self, path: Path) -> bool:
         """Whether the folder lies in the store's; the user's home is no folder of a store."""
-        base = None if self._base is None else Path(os.path.realpath(self._base))
-        if base is None or Path(os.path.realpath(Path.home())).is_relative_to(base):
+        own = None if self._own is None else Path(os.path.realpath(self._own))
+        if own is None or Path(os.path.realpath(os.path.expanduser("~"))).is_relative_to(own):
             return False
-        return Path(os.path.realpath(path)).is_relative_to(base)
+        return Path(os.path.realpath(path)).is_relative_to(own)
 
     def _text(self, roots: Sequence[RememberedRoot]) -> str:
         rows = []

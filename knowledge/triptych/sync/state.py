@@ -6,9 +6,11 @@ and nothing else. What is in the store, and whose it is, the store alone knows.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
+import re
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -28,6 +30,7 @@ from triptych.sync.scanner import FileStat
 
 _FORMAT = "triptych-sync/1"
 _DRAFT = ".new-"
+_OWN = re.compile(r"[0-9a-f]{32}\.json|\.new-\w+").fullmatch
 _ENDED = 3600.0
 """Seconds after which a draft is taken for one whose sync was ended."""
 LEFT_OUT = ""
@@ -94,7 +97,12 @@ def broken_states(folder: Path) -> list[Path]:
 
     What they know of documents is not compared with the store: each sync does that itself.
     """
-    return [file for file in sorted(folder.glob("*")) if _is_broken(file)]
+    return [file for file in sorted(_own_files(folder)) if _is_broken(file)]
+
+
+def _own_files(folder: Path) -> list[Path]:
+    """The files that syncs have put there; none where another folder is linked in its place."""
+    return [] if folder.is_symlink() else [each for each in folder.glob("*") if _OWN(each.name)]
 
 
 def _is_broken(file: Path) -> bool:
@@ -120,7 +128,7 @@ def forget_files(
     Raises:
         StoreError: it cannot be removed.
     """
-    folders = synced_folders(settings)
+    folders = {} if folder.is_symlink() else synced_folders(settings)
     kept = {state_file(folder, key, other) for key in folders for other in others}
     try:
         for key, (_, prefix) in folders.items():
@@ -130,7 +138,7 @@ def forget_files(
                     del known[name.removeprefix(prefix)]
                     save_state(file, known)
                 kept.add(file)
-        for file in folder.glob("*"):
+        for file in _own_files(folder):
             if file not in kept:
                 file.unlink(missing_ok=True)
     except OSError as error:
@@ -143,8 +151,10 @@ def save_state(file: Path, known: Mapping[str, FileRecord]) -> None:
     """Replace what was saved.
 
     Raises:
-        OSError: it cannot be written; the old state is left.
+        OSError: it cannot be written, or its folder is a link; the old state is left.
     """
+    if file.parent.is_symlink():
+        raise OSError(errno.ELOOP, "a link is in the place of the folder", str(file.parent))
     rows = {
         relative: (
             None if each.stat is None else attrs.astuple(each.stat),

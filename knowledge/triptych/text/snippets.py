@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Final
 
 from triptych.text.english import irregular_forms
@@ -10,6 +11,9 @@ from triptych.text.escapes import views
 
 _OCCURRENCES: Final = 32
 """Occurrences of one term that are looked at: more would not make a better window."""
+
+_TERMS: Final = 256
+"""Terms that are looked for, the first: no window shows more."""
 
 _SNAP: Final = 24
 """Code points within which a window's edge looks for white space."""
@@ -77,7 +81,7 @@ def _fold_in_place(text: str) -> str:
 def _occurrences(folded: str, terms: Sequence[str]) -> list[tuple[int, int, int]]:
     """Return (start, end, number of the term) of what is found, sorted."""
     found: list[tuple[int, int, int]] = []
-    for number, term in enumerate(dict.fromkeys(terms)):
+    for number, term in enumerate(islice(dict.fromkeys(terms), _TERMS)):
         width = len(term)
         is_there = term in folded
         if not is_there and width > 2 and term[-1] == "i":

@@ -65,6 +65,7 @@ _ASCII_TOKEN: Final = re.compile(
     re.ASCII,
 )
 _ASCII_PART: Final = re.compile(r"[A-Z]+(?:s(?![a-z]))?+(?![a-z])|[A-Z]?+[a-z]++|[0-9]++|\n")
+_ASKED: Final = late(rf"[{_UNSPACED}]{{1,2}}|{_LETTER}++")
 _is_mixed: Final = re.compile(r"[0-9][A-Za-z]|[A-Za-z][0-9]").search
 # At most 16 pieces, as a token has.
 _ASCII_NAMES: Final = re.compile(r"\w++(?:\.\w++){0,15}", re.ASCII)
@@ -89,6 +90,12 @@ Backslashes, ampersands, semicolons and braces belong to escapes (`triptych.text
 
 Text cut where neither neighbour matches has the terms of its two halves, one after the other.
 """
+
+
+def count_words(text: str) -> int:
+    """Return about how many different words ``text`` has. Of scripts without spaces, each two
+    characters are one; a token with parts is one."""
+    return len(set(_ASKED.findall(text)))
 
 
 def normalize(text: str) -> str:

@@ -201,6 +201,31 @@ def test_one_text_that_is_too_long_is_cut_in_any_words(message: str, status: int
         assert sizes(server)[before:] == [22]
 
 
+def test_a_batch_over_a_whole_limit_of_tokens_is_halved_though_it_is_429() -> None:
+    said = "Request too large for m: limit 1000 tokens, requested 2500"
+    texts = [f"text {n}" for n in range(27)]
+    with (
+        serving(refusing(lambda some: len(some) > 10, said, 429)) as server,
+        embedder(server) as model,
+    ):
+        np.testing.assert_allclose(model.embed(texts, kind="document"), unit(texts), atol=1e-6)
+
+
+@pytest.mark.parametrize(("most", "sent"), [(700, 2), (100, 2)])
+def test_a_long_text_that_is_refused_in_unknown_words_is_cut_once(most: int, sent: int) -> None:
+    with (
+        serving(refusing(lambda some: max(map(len, some)) > most, "超长", 400)) as server,
+        embedder(server) as model,
+    ):
+        if most == 700:
+            assert model.embed(["word " * 200], kind="document").shape[0] == 1
+            assert model.inputs_cut == 1
+        else:
+            with pytest.raises(ProviderError, match="for a text of 1000 characters"):
+                model.embed(["word " * 200], kind="document")
+        assert len(server.asked) == sent
+
+
 def test_words_of_the_text_in_a_refusal_are_not_the_refusal_s() -> None:
     said = {"detail": [{"msg": "Input is not clean", "input": "the maximum length"}]}
     with serving(lambda _: as_json(said, 422)) as server, embedder(server) as model:

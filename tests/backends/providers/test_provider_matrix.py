@@ -449,6 +449,35 @@ def ending(finish: str, error: Any, _: Provider, value: Any) -> Any:
     return changed
 
 
+def finished(finish: str) -> Change:
+    return partial(ending, finish, None)
+
+
+def only(field: str, held: Any, _: Provider, value: Any) -> Any:
+    """``held`` in a field of the message, in two events of a stream, and no text."""
+    if isinstance(value, list):
+        return [delta(**{field: held}), delta(**{field: held}), delta("stop")]
+    value["choices"][0]["message"] = {"role": "assistant", "content": None, field: held}
+    return value
+
+
+def in_content(*before: Any) -> Change:
+    """Parts that are no text before the text, in a list."""
+    return contents(lambda text: [*before, {"type": "text", "text": text}])
+
+
+def other_choices(_: Provider, value: Any) -> Any:
+    other = {"index": 1, "finish_reason": None, "delta": {"content": "No."}}
+    if isinstance(value, list):
+        return [x for each in value for x in ({"choices": [other]}, each)]
+    value["choices"].insert(0, {"index": 1, "message": {"content": "No."}})
+    return value
+
+
+def instead_of(answer: Any) -> Change:
+    return lambda by, value: [answer] if by.chat and isinstance(value, list) else answer
+
+
 def sent_as(**how: Any) -> Callable[[Provider, Any, bool], Reply]:
     def send(provider: Provider, value: Any, stream: bool) -> Reply:
         if how.get("comments") and stream:
@@ -556,6 +585,61 @@ HABITS: Mapping[str, Habit] = {
     "thoughts with an end mark only": Habit(
         kinds="chat", change=partial(pieces, f"Hm. [1]</think>\n\n{TEXT}")
     ),
+    "a refusal, in its field": Habit(
+        kinds="chat", change=partial(only, "refusal", "I can"), shapes="openai", error="refusal"
+    ),
+    "a refusal, as a part": Habit(
+        kinds="chat",
+        change=contents(lambda text: [{"type": "refusal", "refusal": text}]),
+        shapes="openai",
+        error="refusal",
+    ),
+    **{
+        f"finish_reason {word}": Habit(
+            kinds="chat", change=finished(word), shapes="openai", error="refusal"
+        )
+        for word in ("SAFETY", "recitation", "sensitive", "content_filter")
+    },
+    "finish_reason MAX_TOKENS": Habit(kinds="chat", change=finished("MAX_TOKENS"), shapes="openai"),
+    "finish_reason network_error": Habit(
+        kinds="chat", change=finished("network_error"), shapes="openai", error="network_error"
+    ),
+    "several choices": Habit(kinds="chat", change=other_choices, shapes="openai"),
+    "only calls of tools": Habit(
+        kinds="chat",
+        change=partial(only, "tool_calls", [{"id": "a", "function": {"name": "f"}}]),
+        shapes="openai",
+        error="calls of tools",
+    ),
+    "only thoughts": Habit(
+        kinds="chat",
+        change=partial(only, "reasoning_content", "They ask."),
+        shapes="openai",
+        error="thoughts",
+    ),
+    "an error in base_resp": Habit(
+        change=instead_of({"choices": None, "base_resp": {"status_code": 8, "status_msg": "died"}}),
+        shapes="openai voyage",
+        error="died",
+    ),
+    "an error in msg": Habit(
+        change=instead_of({"code": 500, "msg": "died"}), shapes="openai voyage", error="died"
+    ),
+    "an error in detail": Habit(
+        change=instead_of({"detail": [{"msg": "died"}]}), shapes="openai voyage", error="died"
+    ),
+    "parts without text": Habit(
+        kinds="chat",
+        change=in_content(
+            {"type": "text", "text": None}, {"type": "reference", "reference_ids": [1]}
+        ),
+        shapes="openai",
+    ),
+    "text as an object": Habit(
+        kinds="chat",
+        change=contents(lambda text: [{"type": "text", "text": {"value": text}}]),
+        shapes="openai",
+    ),
     "an empty answer": Habit(kinds="chat", change=contents(lambda text: ""), error="empty text"),
     "no usage": Habit(change=without_usage),
     "no index": Habit(kinds="embed rerank", change=on_items(without_index), shapes="openai voyage"),
@@ -600,8 +684,6 @@ HABITS: Mapping[str, Habit] = {
 ONCE = Connection(retries=Retries(attempts=2, base=0, longest=0))
 REFUSES = {OpenAILLM, OpenAIEmbedder, JinaReranker}
 """Those that send a field which not every server takes."""
-UNTOLD = ("Cohere", "Voyage", "Jina")
-"""Their refusals look like no other answer, and have a status."""
 
 
 def applies(name: str, habit: str, kind: str) -> bool:
@@ -615,7 +697,7 @@ def applies(name: str, habit: str, kind: str) -> bool:
         return False
     if how.instead is refused_field:
         return model in REFUSES
-    return not (habit == "an error with status 200" and name in UNTOLD)
+    return True
 
 
 def answerer(provider: Provider, habit: Habit, seen: list[Asked]) -> Callable[[Asked], Reply]:
@@ -652,9 +734,9 @@ def stream(model: Any, prompt: str) -> None:
     thoughts, given = ThoughtFilter(), ""
     pieces = model.stream([Message("user", prompt)], max_tokens=50)
     for piece in pieces:
-        given += thoughts.feed(piece)
-        if thoughts.restarted:
-            given, thoughts.restarted = "", False
+        said = thoughts.feed(piece)
+        given = said if thoughts.restarted else given + said
+        thoughts.restarted = False
     assert (given + thoughts.end()).strip() == TEXT
     assert pieces.usage.output_tokens in (0, 4)
 
@@ -722,6 +804,18 @@ EACH = [
 @pytest.mark.parametrize(("name", "habit"), EACH)
 def test_a_provider_with_a_habit(server: ProviderServer, name: str, habit: str) -> None:
     cell(server, name, habit)
+
+
+@pytest.mark.parametrize("word", ["length", "max_tokens", "MAX_TOKENS", "model_length"])
+def test_an_answer_that_stopped_at_its_ceiling_is_truncated(
+    server: ProviderServer, word: str
+) -> None:
+    server.answer = answerer(PROVIDERS["OpenAI"], Habit(kinds="chat", change=finished(word)), [])
+    with closing(made(PROVIDERS["OpenAI"], "chat", server.url)) as model:
+        assert model.generate([Message("user", "q")], max_tokens=50).truncated
+        given = model.stream([Message("user", "q")], max_tokens=50)
+        assert "".join(given) == TEXT
+        assert given.truncated
 
 
 def test_the_page_has_this_table() -> None:

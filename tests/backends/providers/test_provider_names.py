@@ -155,6 +155,16 @@ def test_ollama_host_is_read_in_each_of_its_forms(host: str, url: str) -> None:
         ("openai", {"ALL_PROXY": "http://p:1", "NO_PROXY": "a, .openai.com"}, None),
         ("openai", {"ALL_PROXY": "http://p:1", "NO_PROXY": "*"}, None),
         ("openai", {"ALL_PROXY": "http://p:1", "NO_PROXY": "enai.com"}, "http://p:1"),
+        ("openai", {"ALL_PROXY": "http://p:1", "NO_PROXY": "a  openai.com."}, None),
+        *(
+            ("openai", {"ALL_PROXY": "http://p:1", "NO_PROXY": name, "OPENAI_BASE_URL": url}, None)
+            for name, url in (
+                ("openai.com", "https://api.openai.com./v1"),
+                ("xn--bcher-kva.example", "https://bücher.example/v1"),
+                ("Bücher.example:443", "https://xn--bcher-kva.example/v1"),
+                ("*.bücher.example", "https://a.xn--bcher-kva.example/v1"),
+            )
+        ),
         ("ollama", {"ALL_PROXY": "http://p:1"}, None),
         ("ollama", {"HTTP_PROXY": "http://p:1", "OLLAMA_HOST": "box"}, "http://p:1"),
     ],

@@ -214,6 +214,19 @@ def test_other_answers_are_named(make: Make, body: bytes, scored: Scored) -> Non
 
 
 @MAKERS
+def test_sorted_scores_without_any_index_are_refused(make: Make, scored: Scored) -> None:
+    with (
+        serving(answering([(None, 0.9), (None, 0.5)])) as server,
+        pytest.raises(ProviderError, match="without any index"),
+    ):
+        scored(make(server.url), "q", ["a", "b"])
+    for given in ([0.9], [0.5, 0.9], [0.5, 0.5]):
+        with serving(answering([(None, each) for each in given])) as server:
+            found = scored(make(server.url), "q", ["x"] * len(given))
+            np.testing.assert_allclose(found, given)
+
+
+@MAKERS
 def test_what_is_too_long_is_halved_and_cut(
     make: Make, scored: Scored, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -19,6 +20,7 @@ from triptych.errors import ProviderError, ProviderSetupError, StoreAwayError, V
 from triptych.testing.fakes import FakeEmbedder
 from triptych_adapters.client import connect
 from triptych_backends.providers import Connection, OpenAIEmbedder
+from triptych_backends.providers.http import tls_failure
 from triptych_factory import Settings, wire
 from triptych_factory.embedders import RecalledEmbedder, recall_embedder, settings_embedder
 from triptych_factory.llms import settings_llm, settings_reranker
@@ -63,6 +65,36 @@ def test_a_certificate_that_is_not_trusted_is_named_once_with_its_remedy() -> No
 def test_an_authority_of_one_s_own_is_trusted() -> None:
     with serving(tls=True) as server:
         assert embed(server.server_address[1], ca_file=str(PEM)) == (1, 2)
+
+
+def test_authorities_may_be_files_of_any_name_in_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    none, folder = tmp_path / "none", tmp_path / "own"
+    none.mkdir()
+    folder.mkdir()
+    (folder / "junk.pem").write_text("no certificate")
+    with pytest.raises(ValidationError, match=r"none.*ca_file"):
+        embed(9, ca_file=str(none))
+    with pytest.raises(ValidationError, match=r"own.*ca_file"):
+        embed(9, ca_file=str(folder))
+    (folder / "authority.crt").write_bytes(PEM.read_bytes())
+    with serving(tls=True) as server:
+        for named in (folder, f"{none}{os.pathsep}{folder}", "~/own", "~/own/authority.crt"):
+            assert embed(server.server_address[1], ca_file=str(named)) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("code", "advice"), [(10, "new certificate"), (62, "a name that"), (64, "a name that")]
+)
+def test_a_certificate_that_is_expired_or_for_another_name_has_its_own_advice(
+    code: int, advice: str
+) -> None:
+    error = ssl.SSLCertVerificationError(1, "x")
+    error.verify_code, error.verify_message = code, "as OpenSSL says"
+    assert advice in tls_failure(error)
+    assert "ca_file" not in tls_failure(error)
 
 
 def test_a_port_without_tls_is_named() -> None:

@@ -151,10 +151,7 @@ def gofastr_routes(server: Server) -> Iterator[DocumentedRoute]:
         """What the sender may use, and the dataset that is asked for."""
         service = await server.service_of(request, named=True)
         named: str | None = _queried(request, described).get("dataset")
-        if named is None:
-            reads = described in (QUERY, STATS)
-            named = await server.dataset_of(service) if reads else server.dataset
-        return service, named
+        return service, await server.dataset_of(service) if named is None else named
 
     async def index(request: Request) -> Response:
         service, dataset = await opened(request, INDEX)
