@@ -250,11 +250,18 @@ def test_a_layer_leads_to_a_document_whose_name_looks_like_a_comparison(
 def test_the_abstract_of_a_document_lifts_its_passages(kb: Service) -> None:
     kb.put_document("d", "a.md", "Set the lid aside before you begin with it, it is said.\n")
     kb.put_document("d", "b.md", "Set the lid aside before you begin at all, they say.\n")
-    first = context(kb, "lid aside", mode="bm25", layers=["L2"]).pieces[0].citation.doc_name
-    other = {"a.md": "b.md", "b.md": "a.md"}[first]
-    kb.put_document_layer("d", other, "L0", "All about the lid.")
-    kb.put_document_layer("d", other, "L1", "# All about the lid\n\nAll about the lid.")
-    assert context(kb, "lid aside", mode="bm25").pieces[0].citation.doc_name == other
+    kb.put_document("d", "c.md", "Set the lid aside before you begin anew, one hears.\n")
+
+    def ranked(**options: Any) -> list[str]:
+        pieces = context(kb, "lid aside", mode="bm25", **options).pieces
+        ranks = sorted(pieces, key=lambda piece: piece.number)
+        return [each.citation.doc_name for each in ranks if each.citation.layer == "L2"]
+
+    first, second, third = ranked(layers=["L2"])
+    kb.put_document_layer("d", third, "L0", "All about the lid.")
+    kb.put_document_layer("d", third, "L1", "# All about the lid\n\nAll about the lid.")
+    # The best hit of the search stays the first.
+    assert ranked() == [first, third, second]
 
 
 def test_a_stale_layer_says_so(kb: Service) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Final
 
@@ -23,6 +23,7 @@ from triptych.answers.retrieval import (
 from triptych.derivation.folder_tree import is_folder
 from triptych.records import Hit, Layer
 from triptych.text.sentences import sentence_spans, shingles
+from triptych.text.snippets import matches, snippet
 from triptych.text.tokens import TokenCounter
 
 _SHORTEST: Final = "[1] name:1-2 v1"  # about the least header there is
@@ -67,7 +68,7 @@ class _Passage:
     @property
     def text(self) -> str:
         if self.source is None:
-            return self.hit.content[: self.end - self.start]
+            return self.hit.content[self.start - self.hit.start : self.end - self.hit.start]
         return self.source.document.content[self.start : self.end]
 
     def piece(self, number: int) -> Piece:
@@ -76,7 +77,8 @@ class _Passage:
         if source is not None:
             lines = source.lines(self.start, self.end)
         elif hit.layer is Layer.DETAIL:
-            lines = (hit.start_line, hit.start_line + self.text.rstrip().count("\n"))
+            first = hit.start_line + hit.content[: self.start - hit.start].count("\n")
+            lines = (first, first + self.text.rstrip().count("\n"))
         return Piece(
             number=number,
             cut=self.cut,
@@ -140,15 +142,19 @@ class Packer:
     def pack(self, gathered: Retrieved) -> list[Piece]:
         """The pieces by rank, numbered after those before.
 
-        Passages first, but for what is kept back for layers; then layers; then passages again,
-        the last of them cut, in what is left.
+        The best passage first, cut around what matches where it is longer than the room; without
+        room for it there are none. Then passages, but for what is kept back for layers; then
+        layers; then passages again, the last of them cut, in what is left.
         """
         layered = bool(gathered.abstracts or gathered.overviews)
         reserve = int(self._recipe.summaries * self._room) if layered else 0
         if not gathered.passages:
             reserve = self._room
         self._room -= reserve
-        self._fill(gathered.passages, may_cut=False)
+        best = gathered.passages[:1]
+        if any(self._offer(find, may_cut=True, around=True) is False for find in best):
+            return []  # no room for the best: nothing else stands for it
+        self._fill(gathered.passages[1:], may_cut=False)
         self._room, left = reserve, self._room
         self._summaries(gathered)
         self._room += left
@@ -170,8 +176,11 @@ class Packer:
             if taken is not None:
                 misses = 0 if taken else misses + 1
 
-    def _offer(self, find: ScoredPassage, *, may_cut: bool) -> bool | None:
-        """Whether the find was taken; None where there is nothing new in it."""
+    def _offer(self, find: ScoredPassage, *, may_cut: bool, around: bool = False) -> bool | None:
+        """Whether the find was taken; None where there is nothing new in it.
+
+        ``around`` cuts it around what matches, and however short that is.
+        """
         hit = self._sources.meant(find)
         if hit is None:
             self.offers.append(Offer(find, None, "gone"))
@@ -193,7 +202,15 @@ class Packer:
         if self._take(made, touching):
             self.offers.append(Offer(find, hit, "taken"))
             return True
-        if may_cut and self._room >= self._least and self._take_cut(made, touching):
+        if around:
+            part = self._part_around(made)
+            if part is not None and self._repeats(part, [], part.text):
+                self.offers.append(Offer(find, hit, "repeated"))
+                return None
+            cut = part is not None and self._take(part, [])
+        else:
+            cut = may_cut and self._room >= self._least and self._take_cut(made, touching)
+        if cut:
             self.offers.append(Offer(find, hit, "cut"))
             return True
         self.offers.append(Offer(find, hit, "budget"))
@@ -294,6 +311,42 @@ class Packer:
         if self._counter.count(new) < self._recipe.least_cut or self._repeats(kept, touching, new):
             return False
         return self._take(kept, touching)
+
+    def _part_around(self, made: _Passage) -> _Passage | None:
+        """The part of ``made`` with most of the query's words that there is room for, from the
+        beginning of a sentence to the end of one where that is possible; None without room."""
+        whole, terms = made.text, made.hit.terms
+        found = matches(whole, terms)
+
+        def part(start: int, end: int) -> _Passage:
+            return attrs.evolve(made, start=made.start + start, end=made.start + end, cut=True)
+
+        def fits(start: int, end: int) -> bool:
+            return self._cost(part(start, end)) <= self._room
+
+        def window(length: int) -> tuple[int, int]:
+            return snippet(whole, terms, length=length)
+
+        def said(start: int, end: int) -> int:
+            return len({term for at, to, term in found if start <= at and to <= end})
+
+        def sentences(begin: int) -> int:
+            return cut_to_fit(whole[begin:], lambda text: fits(begin, begin + len(text)))
+
+        lengths = range(1, len(whole))
+        longest = bisect_left(lengths, True, key=lambda length: not fits(*window(length)))
+        if not longest:
+            return None
+        start, end = window(longest)
+        first = min((at for at, _, _ in found if start <= at < end), default=start)
+        places = [0, *ends(whole)]
+        before = places[bisect_right(places, start) - 1 : bisect_right(places, first)]
+        # From the beginning of the passage if that says as much, else from a sentence's.
+        for begin in dict.fromkeys((0, *before)):
+            length = sentences(begin)
+            if length and said(begin, begin + length) >= said(start, end):
+                return part(begin, begin + length)
+        return part(start, end)
 
     def _cost(self, passage: _Passage) -> int:
         piece = render_piece(passage.piece(_ANY_NUMBER), self._format, self._mark)

@@ -46,7 +46,8 @@ class ContextParameters:
         overview: likewise by its overview.
         whole: by all of its text.
         best_chunk: by its best chunk.
-        beside: the share of its own score that a chunk adds to those before and after it.
+        beside: the share of its own score that a chunk gives to those before and after it which
+            were not found.
         bridge: the maximum number of tokens between two passages of a document that are joined
             into one, with the text between them.
         repeated: the share of a text's shingles that makes it a repetition when seen before.
@@ -73,6 +74,9 @@ class ContextParameters:
     leading: int = 10
     least_cut: int = 24
 
+
+_LEAD: Final = 1e-6
+"""By how much the best hit of the search stands above every other score."""
 
 Place = tuple[str, str]
 """Dataset and document."""
@@ -125,8 +129,9 @@ def retrieve(
     """Search layers, whole documents and chunks, and let the upper ones say which documents lead.
 
     A document's score is the weighted sum of its reciprocal ranks by abstract, overview, whole
-    text and best chunk; a passage's is its own reciprocal rank, a share of those of the chunks
-    beside it, and its document's. The layer of a folder speaks for the documents below it.
+    text and best chunk; a passage's is its own reciprocal rank, or a share of that of the found
+    chunk beside it, and its document's. The best hit of the search stays the best. The layer of a
+    folder speaks for the documents below it.
     Where one of the best layers leads to a document none of whose chunks was found, those are
     searched by themselves.
 
@@ -150,6 +155,7 @@ def retrieve(
     warnings = [warning for result in results for warning in result.warnings]
     abstracts, overviews = hits.get(Layer.ABSTRACT, ()), hits.get(Layer.OVERVIEW, ())
     chunks = list(hits.get(Layer.DETAIL, ()))
+    best = chunks[0] if chunks else None
     if recipe.rescored:
         chunks = _by_lanes(chunks, recipe.vector)
     if Layer.DETAIL in layers:
@@ -181,7 +187,7 @@ def retrieve(
         recipe.k,
     )
     return Retrieved(
-        passages=_passages(chunks, leading, recipe, widens=not asks_for_headings(query)),
+        passages=_passages(chunks, leading, recipe, best=best, widens=not asks_for_headings(query)),
         abstracts=_layers(abstracts, leading),
         overviews=_layers(overviews, leading),
         below=below,
@@ -248,31 +254,45 @@ def _score_of(place: Place, leading: Mapping[Place, float]) -> float:
     )
 
 
+def _key(hit: Hit) -> tuple[str, str, int]:
+    return hit.dataset_id, hit.doc_name, hit.chunk_index
+
+
 def _passages(
     chunks: Sequence[Hit],
     leading: Mapping[Place, float],
     recipe: ContextParameters,
     *,
+    best: Hit | None,
     widens: bool,
 ) -> tuple[ScoredPassage, ...]:
-    """The chunks with the score of each; ``widens`` adds those beside them that were not found."""
+    """The chunks with the score of each; ``widens`` adds those beside them that were not found.
+
+    What stands beside a chunk lifts none above another that was found: a document of one chunk has
+    nothing beside it, and is no worse evidence for that.
+    """
     own: dict[tuple[str, str, int], float] = {}
     hits: dict[tuple[str, str, int], Hit] = {}
     for rank, hit in enumerate(chunks, start=1):
-        key = hit.dataset_id, hit.doc_name, hit.chunk_index
+        key = _key(hit)
         if key not in own:
             own[key], hits[key] = 1 / (recipe.k + rank), hit
     scores = dict(own)
-    for (dataset_id, name, index), score in own.items():
+    for (dataset_id, name, index), score in own.items() if widens and recipe.beside else ():
         for near in (index - 1, index + 1):
             key = dataset_id, name, near
-            if near >= 0 and recipe.beside and (widens or key in own):
-                scores[key] = scores.get(key, 0.0) + recipe.beside * score
+            if near >= 0 and key not in own:
+                scores[key] = max(scores.get(key, 0.0), recipe.beside * score)
                 hits.setdefault(key, hits[dataset_id, name, index])
     finds = [
         ScoredPassage(hit=hits[key], index=key[2], score=score + _score_of(key[:2], leading))
         for key, score in scores.items()
     ]
+    if best is not None:
+        # The search knows best what is best; the rest of this decides what else is shown.
+        first = next(find for find in finds if (*find.place, find.index) == _key(best))
+        most = max(find.score for find in finds)
+        finds[finds.index(first)] = attrs.evolve(first, score=most + _LEAD)
     return tuple(sorted(finds, key=lambda find: find.order))
 
 
