@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -292,6 +293,21 @@ def test_a_document_that_changed_meanwhile_is_not_written_over(kb: Service, bot:
         assert (waiting.state, waiting.decided_by) == ("pending", "")
         kept.refuse(kb, "kb", id, "ann")
     assert kb.get_document("kb", "tea.md").content == "Tea steeps four minutes."
+
+
+def test_a_document_that_expired_meanwhile_is_not_written_without_its_metadata(
+    kb: Service, bot: Service
+) -> None:
+    kept, end = Proposals.of(kb), datetime.now(UTC) + timedelta(seconds=0.5)
+    kb.put_document("kb", "old.md", "Internal.", {"acl": "internal"}, expires_at=end)
+    id = propose(bot, "old.md", "Internal. And more.")
+    time.sleep(max(0, (end - datetime.now(UTC)).total_seconds()))
+    with pytest.raises(ConflictError, match="has changed since this was proposed") as conflict:
+        kept.approve(kb, "kb", id, "ann")
+    assert (conflict.value.expected, conflict.value.actual) == (1, 0)
+    assert [each.state for each in kept.list("kb")] == ["pending"]
+    with pytest.raises(NotFoundError):
+        kb.get_document("kb", "old.md")
 
 
 def test_several_approvals_at_once_are_one(kb: Service, bot: Service) -> None:
