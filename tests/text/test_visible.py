@@ -42,6 +42,7 @@ def read(shown: str) -> str:
 
 @given(HOSTILE)
 @example("\u2039U+202E\u203a \u202e ‹")
+@example("\U0001d159\U00016fe4\U00013441\U00013442\U0001bc9d")
 @example("ends in blanks \t ")
 def test_what_is_shown_is_the_whole_text_and_all_of_it_is_seen(text: str) -> None:
     shown = visible(text)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -43,6 +44,7 @@ MOST_WAITING: Final = 200
 MOST_DECIDED: Final = 200
 """Of the proposals of one caller in a dataset: so long is a refusal remembered."""
 _REVIEWED: Final = "review/"
+_ADDING: Final = threading.Lock()
 
 
 @attrs.frozen(kw_only=True)
@@ -162,8 +164,10 @@ class Proposals:
 
         That is a `PendingReviewError` if the proposal waits. The same one waits only once.
         """
-        if not proposals:
-            return []
+        with _ADDING:
+            return self._add_all(proposals) if proposals else []
+
+    def _add_all(self, proposals: Sequence[Proposal]) -> Sequence[TriptychError]:
         dataset_id, caller = proposals[0].dataset_id, proposals[0].made_by
         own = self._sizes(dataset_id, caller)
         before = set(own)
@@ -173,7 +177,7 @@ class Proposals:
             errors.append(self._add(each, has_room=len(each.text) <= room))
             if isinstance(errors[-1], PendingReviewError):
                 own[each.key] = len(each.text)
-        # Several processes may have found the same room: who sees too much takes back its own.
+        # Other processes may have found the same room: who sees too much takes back its own.
         now = self._sizes(dataset_id, caller) if own.keys() - before else {}
         for at, each in reversed([*enumerate(proposals)]):
             if len(now) <= MOST_WAITING and sum(now.values()) <= MOST_CHARACTERS:
