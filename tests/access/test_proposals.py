@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -294,6 +297,21 @@ def test_a_document_that_changed_meanwhile_is_not_written_over(kb: Service, bot:
     assert kb.get_document("kb", "tea.md").content == "Tea steeps four minutes."
 
 
+def test_a_document_that_expired_meanwhile_is_not_written_without_its_metadata(
+    kb: Service, bot: Service
+) -> None:
+    kept, end = Proposals.of(kb), datetime.now(UTC) + timedelta(seconds=0.5)
+    kb.put_document("kb", "old.md", "Internal.", {"acl": "internal"}, expires_at=end)
+    id = propose(bot, "old.md", "Internal. And more.")
+    time.sleep(max(0, (end - datetime.now(UTC)).total_seconds()))
+    with pytest.raises(ConflictError, match="has changed since this was proposed") as conflict:
+        kept.approve(kb, "kb", id, "ann")
+    assert (conflict.value.expected, conflict.value.actual) == (1, 0)
+    assert [each.state for each in kept.list("kb")] == ["pending"]
+    with pytest.raises(NotFoundError):
+        kb.get_document("kb", "old.md")
+
+
 def test_several_approvals_at_once_are_one(kb: Service, bot: Service) -> None:
     kept = Proposals.of(kb)
     for round in range(5):
@@ -395,6 +413,40 @@ def test_what_one_caller_has_waiting_leaves_the_others_their_room(
     assert len(kept.list("kb", waiting_of="the bot (1f)")) == 12
     kept.refuse(kb, "kb", kept.list("kb", waiting_of="the bot (1f)")[0].id, "ann")
     assert propose(bot, "smaller.md")
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_caller_that_writes_at_once_has_no_more_room(
+    kb: Service, bot: Service, monkeypatch: pytest.MonkeyPatch, apart: bool
+) -> None:
+    kept, start = Proposals.of(kb), Barrier(6)
+    if apart:  # as processes are
+        monkeypatch.setattr(module, "_ADDING", nullcontext())
+    monkeypatch.setattr(module, "MOST_WAITING", 12)
+
+    def burst(of: int) -> list[str]:
+        start.wait()
+        report = bot.put_documents("kb", {f"{of}-{at}.md": "New." for at in range(10)})
+        waits = [each for each in report.failed if isinstance(each.error, PendingReviewError)]
+        return [each.name for each in waits]
+
+    with ThreadPoolExecutor(6) as pool:
+        said = {name for names in pool.map(burst, range(6)) for name in names}
+    waiting = {each.name for each in kept.list("kb", waiting_of="the bot (1f)")}
+    assert waiting == said
+    assert len(waiting) <= 12 if apart else len(waiting) == 12
+
+
+def test_a_refusal_is_remembered_whatever_is_decided_of_others(
+    kb: Service, bot: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, other = Proposals.of(kb), kb.restricted(Access(can_write=True, agent=True, caller="2"))
+    monkeypatch.setattr(module, "MOST_DECIDED", 3)
+    kept.refuse(kb, "kb", propose(bot), "ann")
+    for at in range(5):
+        kept.refuse(kb, "kb", propose(other, f"{at}.md"), "ann")
+    with pytest.raises(AccessDeniedError, match="was refused before"):
+        bot.put_document("kb", "new.md", "Zebra plan.")
 
 
 def test_all_that_an_approval_stores_is_in_the_difference(kb: Service, bot: Service) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 from pathlib import Path
 
+import attrs
 import pytest
 
 import triptych
@@ -143,6 +144,23 @@ def test_all_that_is_stored_is_shown_with_what_is_not_seen_and_signs(shell: Shel
         "bidi",
         "instruction",
     ]
+
+
+def test_values_of_others_forge_no_line(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    forged = "handbook.pdf\nwarning: \u2028withdrawn\x85\u200bit was approved by Ann"
+    monkeypatch.setattr("test_cli_proposals.BOT", attrs.evolve(BOT, caller="the\nbot"))
+    id = propose(shell, "docs", "te\u200b\u00ad\u200fa.md", "New.", sources=[forged])
+    shown = shell("admin", "proposals", "show", id)
+    source = "handbook.pdf‹U+000A›warning: ‹U+2028›withdrawn‹U+0085›‹U+200B›it was approved by Ann"
+    said = shown.err.splitlines()
+    assert len(said) == 2 or (len(said) == 3 and said[2].startswith("warning: written for models?"))
+    assert "proposed by the‹U+000A›bot at" in said[0]
+    assert said[1] == f"it names as its sources: {source}"
+    (row,) = shell("admin", "proposals", "list").rows
+    assert (row[2], row[4], row[6]) == ("te‹U+200B›‹U+00AD›‹U+200F›a.md", "the‹U+000A›bot", source)
+    kept = shell("admin", "proposals", "approve", id, "--by", "Ann\nand all").err
+    assert kept.splitlines()[0].endswith("by Ann‹U+000A›and all")
+    assert "approved by Ann‹U+000A›and all" in shell("admin", "proposals", "show", id).err
 
 
 def test_a_list_has_pages(shell: Shell) -> None:

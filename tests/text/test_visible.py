@@ -17,7 +17,7 @@ from triptych.text.visible import diff_lines, visible
 UNSEEN = (
     "\v\f\r\x00\x1b\x1c\x1d\x1e\x85\u2028\u2029\u200b\u202e\u2066\ufeff\u00a0\u00ad\u3164\ufe0f"
 )
-UNSEEN += "\U000e0041\u034f\u115f\u2800\ud800"
+UNSEEN += "\U0001d159\U00016fe4\U00013441\U00013442\U0001bc9d\U000e0041\u034f\u115f\u2800\ud800"
 HIDDEN = ("Cc", "Cf", "Cs", "Co", "Zs", "Zl", "Zp")  # "Cn" depends on the version of Unicode
 HOSTILE = st.text(st.sampled_from(f"ab \t\n-+@\\\u2039U{UNSEEN}") | st.characters())
 LINES = st.lists(
@@ -42,6 +42,7 @@ def read(shown: str) -> str:
 
 @given(HOSTILE)
 @example("\u2039U+202E\u203a \u202e ‹")
+@example("\U0001d159\U00016fe4\U00013441\U00013442\U0001bc9d")
 @example("ends in blanks \t ")
 def test_what_is_shown_is_the_whole_text_and_all_of_it_is_seen(text: str) -> None:
     shown = visible(text)

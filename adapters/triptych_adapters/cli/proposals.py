@@ -38,6 +38,7 @@ def list_proposals(
 ) -> None:
     """List the proposals that wait for a decision, the oldest first."""
     from triptych.access.proposals import Proposals
+    from triptych.text.visible import visible
 
     with session.service(settings=local(session, "proposals", embedder="none")) as service:
         every = Proposals.of(service).list(dataset)
@@ -59,9 +60,11 @@ def list_proposals(
         )
         for each in found
     )
+    names = (*columns, *(("state", "decided by") if decided else ()))
+    shown = (tuple(map(visible, row)) for row in rows)
     session.output.show(
         {"proposals": [_fields(each) for each in found], "more": more},
-        table=((*columns, *(("state", "decided by") if decided else ())), rows) if found else None,
+        table=(names, shown) if found else None,
         note=f"{more:,} more: go on with --offset {offset + limit}" if more else none,
     )
 
@@ -73,6 +76,7 @@ def show(session: Session, proposal: _ID, dataset: AnyDataset = None) -> None:
     Characters that are not seen are shown by their numbers: ‹U+200B›.
     """
     from triptych.access.proposals import Proposals, changes_of, signs_of
+    from triptych.text.visible import visible
 
     with session.service(settings=local(session, "proposals", embedder="none")) as service:
         found = Proposals.of(service).find(proposal, dataset)
@@ -80,15 +84,17 @@ def show(session: Session, proposal: _ID, dataset: AnyDataset = None) -> None:
     output = session.output
     if not output.as_json:
         output.note(
-            f"{found.what} of {found.name!r} in {found.dataset_id!r}, proposed by {found.made_by} "
-            f"at {moment_text(found.made_at)}"
+            visible(
+                f"{found.what} of {found.name!r} in {found.dataset_id!r}, proposed by "
+                f"{found.made_by} at {moment_text(found.made_at)}"
+            )
         )
         if found.sources:
-            output.note(f"it names as its sources: {', '.join(found.sources)}")
+            output.note(f"it names as its sources: {visible(', '.join(found.sources))}")
         if signs := signs_of(found):
             output.warn(f"written for models? {', '.join(signs)}")
         if found.state != "pending":
-            output.note(f"it was {found.state} by {found.decided_by}")
+            output.note(f"it was {found.state} by {visible(found.decided_by)}")
         elif version != found.base:
             output.warn(
                 f"it was made for version {found.base}, and the document is at version {version} "
@@ -152,7 +158,10 @@ def refuse(
 
 
 def _said(now: Proposal) -> str:
-    return f"{now.state} the {now.what} of {now.name!r} in {now.dataset_id!r}, by {now.decided_by}"
+    from triptych.text.visible import visible
+
+    said = f"{now.state} the {now.what} of {now.name!r} in {now.dataset_id!r}, by {now.decided_by}"
+    return visible(said)
 
 
 def _user() -> str:

@@ -18,7 +18,7 @@ from triptych.records import (
     PutOutcome,
     SourceDocument,
 )
-from triptych.records.documents import expired_by, has_expired
+from triptych.records.documents import expired_by, living_version
 from triptych.records.filters import NAME, all_of
 from triptych.search.file_location import check_sync_roots
 
@@ -122,7 +122,7 @@ class AccessDocuments:
             raise view.refused(new.name)
         version = 0 if stored is None else stored.version
         check_if_version(dataset_id, new, version, None if stored is None else stored.system)
-        return attrs.evolve(new, if_version=0 if has_expired(stored) else version)
+        return attrs.evolve(new, if_version=living_version(stored))
 
     def load(self, document: SourceDocument) -> None:
         """See `DocumentRepo.load`.

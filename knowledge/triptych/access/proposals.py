@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -41,7 +42,9 @@ MOST_CHARACTERS: Final = 1_000_000
 MOST_WAITING: Final = 200
 """Proposals of one caller in a dataset."""
 MOST_DECIDED: Final = 200
+"""Of the proposals of one caller in a dataset: so long is a refusal remembered."""
 _REVIEWED: Final = "review/"
+_ADDING: Final = threading.Lock()
 
 
 @attrs.frozen(kw_only=True)
@@ -161,19 +164,36 @@ class Proposals:
 
         That is a `PendingReviewError` if the proposal waits. The same one waits only once.
         """
-        if not proposals:
-            return []
+        with _ADDING:
+            return self._add_all(proposals) if proposals else []
+
+    def _add_all(self, proposals: Sequence[Proposal]) -> Sequence[TriptychError]:
         dataset_id, caller = proposals[0].dataset_id, proposals[0].made_by
-        own = {each.key: len(each.text) for each in self.list(dataset_id, waiting_of=caller)}
-        errors = []
+        own = self._sizes(dataset_id, caller)
+        before = set(own)
+        errors: list[TriptychError] = []
         for each in proposals:
             room = MOST_CHARACTERS - sum(own.values()) if len(own) < MOST_WAITING else 0
             errors.append(self._add(each, has_room=len(each.text) <= room))
             if isinstance(errors[-1], PendingReviewError):
                 own[each.key] = len(each.text)
-        for each in self.decided(dataset_id)[MOST_DECIDED:]:
+        # Other processes may have found the same room: who sees too much takes back its own.
+        now = self._sizes(dataset_id, caller) if own.keys() - before else {}
+        for at, each in reversed([*enumerate(proposals)]):
+            if len(now) <= MOST_WAITING and sum(now.values()) <= MOST_CHARACTERS:
+                break
+            if each.key not in before and self._settings.set_setting(
+                each.key, None, expected=each.text
+            ):
+                now.pop(each.key, None)
+                errors[at] = _no_room(dataset_id)
+        decided = [each for each in self.decided(dataset_id) if each.made_by == caller]
+        for each in decided[MOST_DECIDED:]:
             set_at_last(self._settings, each.key, None)
         return errors
+
+    def _sizes(self, dataset_id: str, caller: str) -> dict[str, int]:
+        return {each.key: len(each.text) for each in self.list(dataset_id, waiting_of=caller)}
 
     def _add(self, new: Proposal, *, has_room: bool) -> TriptychError:
         while True:
@@ -183,11 +203,7 @@ class Proposals:
                 return AccessDeniedError(f"the same {new.what} of {new.name!r} was refused before")
             if state in (None, "approved"):
                 if not has_room:
-                    return AccessDeniedError(
-                        f"too many proposals of this caller wait in {new.dataset_id!r} (at most "
-                        f"{MOST_WAITING}, of {MOST_CHARACTERS:,} characters): a person must decide "
-                        "on some first"
-                    )
+                    return _no_room(new.dataset_id)
                 if not self._settings.set_setting(new.key, new.text, expected=before):
                     continue
             return PendingReviewError(
@@ -309,6 +325,13 @@ def signs_of(proposal: Proposal) -> Sequence[str]:
     for key, value in (new.metadata or {}).items():
         texts += [key, *map(str, value if isinstance(value, list | tuple) else [value])]
     return tuple(dict.fromkeys(sign.kind for each in texts for sign in suspicious(each)))
+
+
+def _no_room(dataset_id: str) -> AccessDeniedError:
+    return AccessDeniedError(
+        f"too many proposals of this caller wait in {dataset_id!r} (at most {MOST_WAITING}, of "
+        f"{MOST_CHARACTERS:,} characters): a person must decide on some first"
+    )
 
 
 def _carry_out(service: Service, proposal: Proposal) -> None:

@@ -12,7 +12,7 @@ from triptych.access.proposals import Proposal, Proposals
 from triptych.contracts.rules import check_delete, document_of, plan_put
 from triptych.errors import PendingReviewError, TriptychError
 from triptych.records import NewDocument, PutOutcome, SourceDocument
-from triptych.records.documents import has_expired
+from triptych.records.documents import has_expired, living_version
 
 
 @attrs.frozen(eq=False)
@@ -103,12 +103,12 @@ class ReviewedDocuments(AccessDocuments):
         self._ready(dataset_id, new)
         stored = self._view.store.documents.get(dataset_id, new.name)
         if plan_put(dataset_id, new, stored, 0) is stored and stored is not None:
-            return attrs.evolve(new, if_version=stored.version)
+            return attrs.evolve(new, if_version=living_version(stored))
         living = None if has_expired(stored) else stored
         same = living is not None and living.content == new.content
-        version = 0 if living is None else living.version
+        what: Literal["put", "metadata"] = "metadata" if same else "put"
         document = attrs.evolve(new, if_version=None)
-        return self._made(dataset_id, new.name, "metadata" if same else "put", version, document)
+        return self._made(dataset_id, new.name, what, living_version(living), document)
 
     def _made(
         self,

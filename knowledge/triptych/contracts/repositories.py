@@ -129,8 +129,8 @@ class DocumentRepo(Protocol):
         Its version is greater than every earlier version of this name and every version ever
         deleted in the dataset, under any number of concurrent threads and processes.
         ``document.metadata`` None keeps the metadata that is stored at the time of this write.
-        `rules.system_after` determines the `SystemData`. An expired document counts as missing,
-        also for ``if_version`` 0. If content, metadata (None: any) and system data are unchanged,
+        `rules.system_after` determines the `SystemData`. An expired document counts as missing:
+        its ``if_version`` is 0. If content, metadata (None: any) and system data are unchanged,
         nothing is written and the stored document is returned, even if ``original_sha256`` or
         ``parser_sig`` differ. The first document of a dataset creates the dataset.
 

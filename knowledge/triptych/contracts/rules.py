@@ -137,9 +137,10 @@ def plan_change(
         now: the time of the put; None is the current time.
     """
     version, before = (stored.version, stored.system) if stored else (0, None)
-    check_if_version(dataset_id, new, version, before)
     metadata = metadata_after(new, stored.metadata if stored else None, before)
     system = system_after(new, before, same_content=same_content)
+    # Last, so that what expired before these were made is seen to have expired.
+    check_if_version(dataset_id, new, version, before)
     if (
         stored
         and same_content
@@ -253,14 +254,13 @@ def check_if_version(
 ) -> None:
     """Check that ``if_version`` of a put is the stored ``version``, even if nothing would change.
 
-    For ``if_version`` 0 a document that has expired by its ``system`` data counts as missing.
+    A document that has expired by its ``system`` data counts as missing: its version is 0.
 
     Raises:
-        ConflictError: ``expected`` is ``new.if_version``, ``actual`` is ``version``.
+        ConflictError: ``expected`` is ``new.if_version``, ``actual`` is ``version`` or that 0.
     """
-    if new.if_version == 0 and system_has_expired(system):
-        return
-    _check_expected(dataset_id, new.name, new.if_version, version, "put")
+    actual = 0 if system_has_expired(system) else version
+    _check_expected(dataset_id, new.name, new.if_version, actual, "put")
 
 
 def check_delete(dataset_id: str, name: str, if_version: int | None, version: int) -> None:

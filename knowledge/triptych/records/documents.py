@@ -174,6 +174,11 @@ def has_expired(
     return document is not None and system_has_expired(document.system, moment)
 
 
+def living_version(document: SourceDocument | DocumentInfo | None) -> int:
+    """The ``if_version`` of a put over ``document``: 0 if there is none, or it has expired."""
+    return 0 if document is None or has_expired(document) else document.version
+
+
 def system_has_expired(system: SystemData | None, moment: datetime | None = None) -> bool:
     """Return `has_expired` for a document with this system data."""
     expires_at = None if system is None else system.expires_at

@@ -26,6 +26,7 @@ from triptych.errors import (
 from triptych.parsing import FileParsers, ParsedFile
 from triptych.parsing.files import Skipped, name_of
 from triptych.records import DocumentInfo, Failure, Metadata, NewDocument, SystemData
+from triptych.records.documents import living_version
 from triptych.records.metadata import same_metadata
 from triptych.signatures import content_sha256
 from triptych.sync.inventory import File
@@ -198,7 +199,7 @@ class FileReader:
             name=file.name,
             content=parsed.content,
             metadata=metadata,
-            if_version=0 if info is None else info.version,
+            if_version=living_version(info),
             original_sha256=sha256,
             parser_sig=self._signature(file, data),
             outline=system.outline,

@@ -20,6 +20,7 @@ from triptych.records import (
     NewDocument,
     check_identifier,
 )
+from triptych.records.documents import living_version
 from triptych.records.filters import NAME
 from triptych.records.metadata import same_metadata
 from triptych.records.reports import Summed, raise_first
@@ -314,7 +315,7 @@ class _Follower:
             content=row.content,
             metadata=row.metadata,
             sync_root=self.source.key,
-            if_version=0 if info is None else info.version,
+            if_version=living_version(info),
         )
 
     # How far the last pass came

@@ -16,6 +16,7 @@ from triptych.derivation.living_documents import put_again
 from triptych.errors import CancelledError, ConflictError, StoreAwayError, TriptychError
 from triptych.parsing.files import Skipped
 from triptych.records import DocumentInfo, EmbedReport, Failure, NewDocument, PutReport
+from triptych.records.documents import living_version
 from triptych.service import Service
 from triptych.sync.inventory import Inventory, renames, replaced, take_inventory
 from triptych.sync.reading import FileReader, ParsedCandidate, Task
@@ -241,7 +242,7 @@ class SyncRun:
         return ParsedCandidate(
             task=task,
             outcome="put",
-            document=put_again(stored, stored.version),
+            document=put_again(stored, living_version(stored)),
             content_sha256=task.info.content_sha256,
             same=True,
         )

@@ -200,9 +200,12 @@ class ExpiryTests(HarnessTests):
             stored = documents.put("d", NewDocument(name="a", content="new", if_version=if_version))
             assert (stored.metadata, stored.system) == ({}, SystemData())
             assert stored.version > before.version
-        documents.put("d", old)
-        with pytest.raises(ConflictError):
-            documents.put("d", _note("a", if_version=1))
+        before = documents.put("d", old)
+        for if_version in (1, before.version):
+            with pytest.raises(ConflictError) as caught:
+                documents.put("d", NewDocument(name="a", content="new", if_version=if_version))
+            assert (caught.value.expected, caught.value.actual) == (if_version, 0)
+        assert documents.get("d", "a") == before
         documents.put("d", _note("a", FUTURE))
         with pytest.raises(ConflictError):
             documents.put("d", _note("a", if_version=0))

@@ -9,7 +9,8 @@ from typing import Final
 from triptych.text.patterns import late
 
 _UNSEEN: Final = late(
-    r"(?<![ \t])[ \t]++$|[[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800]--[ \t\n]]"
+    r"(?<![ \t])[ \t]++$|[[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}"
+    r"\u2800\U00013441\U00013442\U00016FE4\U0001BC9D\U0001D159]--[ \t\n]]"  # blank by name
     r"|\u2039(?=U\+)"  # a text cannot imitate the others
 )
 _PLACE: Final = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
