@@ -67,13 +67,19 @@ class Model:
         yield self.generate(messages, max_tokens=max_tokens).text
 
 
+MOMENT = re.compile(r"\d{4}-\d\d-\d\d[ T][\d:.]+(?:Z|\+00:00)")
+"""What a difference of versions says of when one expires."""
+
+
 def plain(value: Any) -> Any:
     """``value`` as JSON: records by their fields, sets in order, numbers to nine digits."""
     if isinstance(value, enum.Enum):
         return plain(value.value)
     if isinstance(value, float):
         return float(f"{value:.9g}")
-    if value is None or isinstance(value, str | int):
+    if isinstance(value, str):
+        return MOMENT.sub("moment", value)
+    if value is None or isinstance(value, int):
         return value
     if isinstance(value, datetime):
         return "moment"

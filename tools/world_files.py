@@ -126,7 +126,10 @@ def _by_pip(package: Package, target: Path) -> None:
     except (LeftOutError, WorldError):
         raise
     except Exception as error:
-        raise LeftOutError(f"the package index: {type(error).__name__}") from error
+        # pip may remember what a folder of packages held.
+        gone = getattr(getattr(error, "response", None), "status_code", None) == 404
+        said = " does not have it" if gone else f": {type(error).__name__}"
+        raise LeftOutError(f"the package index{said}") from error
 
 
 def _by_apt(package: Package, target: Path) -> None:

@@ -131,6 +131,7 @@ COMMAND_ROWS: dict[str, list[list[str]]] = {
 GOLDEN = "queries:\n  - question: The zebra at anchor?\n    expected_files: [{}]\n"
 
 NOT_ASKED = {
+    "trust": "is about a folder and a store of this machine",
     "init": "makes a store on this machine",
     "watch": "is sync, until it is interrupted",
     "mcp": "has its tools above",

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.cli_run import fresh_shell
+from support.trusted import write_trusted
 
 
 def test_an_answer_from_the_cache_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -16,7 +17,7 @@ def test_an_answer_from_the_cache_says_so(tmp_path: Path, monkeypatch: pytest.Mo
     first = shell("search", "red apples")
     assert "semantic cache" not in first.err
     assert shell("status", "--json").json["cache"] is None
-    shell.write("triptych.toml", "semantic_cache = {threshold = 0.95, hours = 1}")
+    write_trusted(shell.directory, "semantic_cache = {threshold = 0.95, hours = 1}")
     assert "semantic cache" not in shell("search", "red apples").err
     again = shell("search", "red apples")
     assert "from the semantic cache: a question asked before is 1.00 near" in again.err

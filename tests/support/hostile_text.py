@@ -18,6 +18,7 @@ import regex
 
 from triptych import Message
 from triptych._internal.model_texts import gives_away, is_blank, is_obeyed, is_refusal
+from triptych._internal.thoughts import without_thoughts
 from triptych._internal.urls import shown_url, without_secrets
 from triptych.answers.citations import CitationFilter, sentences_of
 from triptych.answers.packer import ends
@@ -161,6 +162,7 @@ def _code(name: str, text: str) -> object:
 CALLS: Mapping[str, Callable[[str], object]] = {
     "answering.citations": _cited,
     "search.fragments": fragments,
+    "internal.thoughts": lambda text: [without_thoughts(text), without_thoughts(f"<think>{text}")],
     "redaction.without_secrets": lambda text: without_secrets(text, [KEY]),
     "redaction.shown_url": lambda text: [shown_url(text), shown_url(f"http://h/?{text}")],
     "providers.faults": _refusal,

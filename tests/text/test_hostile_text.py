@@ -31,6 +31,9 @@ NOT_FED = {
             "code_syntax: syntax.opaque",
         )
     },
+    "triptych._internal.thoughts: f'(?P<end>{end})' + f'|(?P<begin>{begin})' * (end != _FINAL)": (
+        "one for each pair of marks: fed by the call internal.thoughts"
+    ),
     "triptych_backends.providers.remote_model: f'(?<!\\\\w){name}(?!\\\\w)'": (
         "the name of a field of a request, in a refusal of 2,000 characters at most"
     ),

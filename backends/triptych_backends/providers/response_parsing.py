@@ -6,7 +6,6 @@ import base64
 import binascii
 import json
 import math
-import re
 import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, Protocol, TypeVar
@@ -175,9 +174,9 @@ def part_text(part: Any) -> str:
 
 
 _BESIDE: Final = (
-    ("a refusal", "refusal"),
-    ("calls of tools", "tool_|function_call"),
-    ("thoughts", "thinking|reasoning"),
+    ("a refusal", ("refusal",)),
+    ("calls of tools", ("tool_", "function_call")),
+    ("thoughts", ("thinking", "reasoning")),
 )
 
 
@@ -186,7 +185,8 @@ def beside_text(message: Any) -> str:
     parts = message.get("content") if isinstance(message, dict) else None
     kinds = [text_at(part, "type") for part in parts] if isinstance(parts, list) else []
     kinds += [key for key, held in message.items() if held] if isinstance(message, dict) else []
-    return next((said for said, of in _BESIDE if any(re.search(of, k) for k in kinds)), "")
+    found = (said for said, of in _BESIDE if any(each in kind for kind in kinds for each in of))
+    return next(found, "")
 
 
 def count_at(value: Any, *path: str | int) -> int:

@@ -26,6 +26,7 @@ _INSIDE: Final = [
 ]
 _BEGIN: Final = regex.compile("|".join(f"({begin})" for begin, _ in _PAIRS), regex.I)
 _OPENING: Final = regex.compile(rf"{_BEGIN.pattern}|<\|begin_of_solution\|>", regex.I)
+_QUOTES: Final = frozenset("`\"'")
 _BLANK: Final = f"{string.whitespace}\u200b\u2060\ufeff"
 _ORPHAN: Final = regex.compile("|".join(end for _, end in _PAIRS), regex.I)
 """A mark that may end a thought which the model's chat template began: no mark begins it."""
@@ -139,7 +140,7 @@ class ThoughtFilter:
             if not last and len(after.lstrip()) < 1:
                 return False  # what follows tells whether it is spoken of
             self._looked = mark.end()
-            if line[-1:] in {*"`\"'"} and after[:1] == line[-1:] and line.count(line[-1]) % 2:
+            if line[-1:] in _QUOTES and after[:1] == line[-1:] and line.count(line[-1]) % 2:
                 continue
             spoken = _goes_on(line, after)
             if mark.lastgroup == "begin":

@@ -14,6 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 import triptych
+from support.trusted import write_trusted
 from triptych import (
     Hit,
     Message,
@@ -549,10 +550,10 @@ def test_a_setting_turns_it_on(
     monkeypatch.chdir(tmp_path)
     with triptych.open("memory://") as kb:
         assert kb.options.semantic_cache is None
-    (tmp_path / "triptych.toml").write_text("semantic_cache = true\n")
+    write_trusted(tmp_path, "semantic_cache = true\n")
     with triptych.open("memory://") as kb:
         assert kb.options.semantic_cache == SemanticCache()
-    (tmp_path / "triptych.toml").write_text("[semantic_cache]\nthreshold = 0.95\nhours = 1\n")
+    write_trusted(tmp_path, "[semantic_cache]\nthreshold = 0.95\nhours = 1\n")
     with triptych.open("memory://") as kb:
         assert kb.options.semantic_cache == SemanticCache(threshold=0.95, hours=1)
     with triptych.open("memory://", semantic_cache=False) as kb:
