@@ -9,7 +9,7 @@ FRAMEWORKS := examples/fastapi_tenants.py examples/haystack_answer.py examples/l
 PACKAGES := knowledge/triptych backends/triptych_backends factory/triptych_factory adapters/triptych_adapters
 
 .DEFAULT_GOAL := help
-.PHONY: help venv console-tests demo test test-stores test-processes test-httpx test-fast test-wheel artifacts world matrix llm doors docs lint format bench crash clean
+.PHONY: help venv console-tests demo test test-stores test-processes test-httpx test-fast test-wheel artifacts world matrix llm doors docs lint format bench crash sanitize clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -156,6 +156,14 @@ bench: venv ## Triptych beside its peers, those that are installed, at 10,000 an
 
 crash: venv ## hundreds of kills, growth, and every test that draws examples, at length (about fifty minutes)
 	$(PYTEST) --target crash --hypothesis-profile long
+
+# Leaks are those of the interpreter. A missing library of the compiler's is an error here.
+sanitize: venv ## the kernels under the address and undefined-behaviour sanitizers, with hostile files (five minutes)
+	rm -rf build/sanitized && mkdir -p build/sanitized
+	CFLAGS="-g -fsanitize=address,undefined -fno-sanitize-recover=all" $(PY) -c 'from pathlib import Path; \
+	  import hatch_build; hatch_build.compile_kernels(Path(hatch_build.FOLDER, "kernels.c"), Path("build/sanitized"))'
+	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 TRIPTYCH_TEST_KERNELS=build/sanitized \
+	  $(PY) -m pytest -n 0 -m "" tests/backends/index/test_index_kernels.py tests/backends/index/test_index_hostile.py
 
 clean: ## remove .venv, caches and build results
 	rm -rf $(VENV) build dist backends/triptych_backends/index/_kernels.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

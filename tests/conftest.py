@@ -31,6 +31,12 @@ from support.targets import TARGETS, has_none_of, runs_in
 if os.environ.get("TRIPTYCH_TEST_OVER") == "httpx":
     sys.modules.update({"httpx2": None})  # an import of it fails
 
+# Kernels that another target compiled: make sanitize.
+if "TRIPTYCH_TEST_KERNELS" in os.environ:
+    import triptych_backends.index
+
+    triptych_backends.index.__path__.insert(0, os.environ["TRIPTYCH_TEST_KERNELS"])
+
 # What a script starts in the background ignores SIGINT, and so would every child of a test.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -52,7 +52,7 @@ class MemoryChangeLog:
     def __init__(self, nonce: str = "first") -> None:
         self.nonce = nonce
         self.seq = 0
-        self.owners: dict[tuple[str, Field], dict[int, Owner]] = {}
+        self.held: dict[tuple[str, Field], dict[int, Owner]] = {}
         self.log: dict[str, dict[tuple[Field | None, int], int]] = {}
         self.profiles: dict[str, IndexConfig] = {}
         self.by_key: dict[int, Unit] = {}
@@ -92,18 +92,18 @@ class MemoryChangeLog:
                 units.append(unit)
             self._forget(dataset, field, owner)
             self.by_key.update((unit.key, unit) for unit in units)
-            self.owners.setdefault((dataset, field), {})[owner] = Owner(name, units)
+            self.held.setdefault((dataset, field), {})[owner] = Owner(name, units)
             self._log(dataset, field, owner)
 
     def delete(self, dataset: str, owner: int, *, field: Field = "chunk") -> None:
         with self._lock:
             self._forget(dataset, field, owner)
-            if self.owners.get((dataset, field), {}).pop(owner, None) is not None:
+            if self.held.get((dataset, field), {}).pop(owner, None) is not None:
                 self._log(dataset, field, owner)
 
     def reset(self, dataset: str) -> None:
         with self._lock:
-            for (of, name), owners in self.owners.items():
+            for (of, name), owners in self.held.items():
                 if of == dataset:
                     for owner in owners:
                         self._log(dataset, name, owner)
@@ -117,7 +117,7 @@ class MemoryChangeLog:
             self.reset(dataset)
 
     def _forget(self, dataset: str, field: Field, owner: int) -> None:
-        known = self.owners.get((dataset, field), {}).get(owner)
+        known = self.held.get((dataset, field), {}).get(owner)
         for unit in known.units if known else ():
             del self.by_key[unit.key]
 
@@ -129,16 +129,16 @@ class MemoryChangeLog:
 
     def live(self, dataset: str, field: Field = "chunk") -> list[Unit]:
         with self._lock:
-            owners = self.owners.get((dataset, field), {})
+            owners = self.held.get((dataset, field), {})
             return [unit for owner in owners.values() for unit in owner.units]
 
     def copy(self) -> MemoryChangeLog:
         """The same truth as of now."""
         other = MemoryChangeLog(self.nonce)
         other.seq, other._next = self.seq, self._next
-        other.owners = {
+        other.held = {
             place: {number: evolve(owner) for number, owner in owners.items()}
-            for place, owners in self.owners.items()
+            for place, owners in self.held.items()
         }
         other.log = {dataset: dict(entries) for dataset, entries in self.log.items()}
         other.profiles = dict(self.profiles)
@@ -171,10 +171,15 @@ class MemoryChangeLog:
                 found.append(Change(seq=seq, field=field, owner=owner))
             return found[::-1]
 
+    def owners(self, dataset: str, field: Field, after: int, limit: int) -> list[int]:
+        with self._lock:
+            every = sorted(self.held.get((dataset, field), {}))
+        return [owner for owner in every if owner > after][:limit]
+
     def units(self, dataset: str, field: Field, owners: Sequence[int]) -> Iterator[Unit]:
         with self._lock:
             self.calls["units"] += 1
-            known = self.owners.get((dataset, field), {})
+            known = self.held.get((dataset, field), {})
             found = [unit for owner in owners if owner in known for unit in known[owner].units]
         return iter(found)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import zlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -13,13 +14,14 @@ from numpy.typing import NDArray
 from triptych.diagnostics import Check, FindingCollector
 from triptych.errors import CancelledError
 from triptych.records import Finding, HealthCheck
-from triptych.text import TEXT_WEIGHT, Analyzer
-from triptych_backends.index.build import TermDictionary
+from triptych.text import Analyzer
+from triptych_backends.index.build import SegmentBuilder, TermDictionary
 from triptych_backends.index.change_log import FIELDS, Field, Unit
 from triptych_backends.index.dataset import PUBLISH_AT, is_of_log
-from triptych_backends.index.folder import DamagedError
+from triptych_backends.index.folder import DamagedError, damage_named
 from triptych_backends.index.local import LocalIndex
 from triptych_backends.index.segment import Segment, SegmentReader
+from triptych_backends.index.segment_checks import require_order
 from triptych_backends.index.sparse_postings import unit_digests
 
 _ANEW = "the next search builds it from the documents"
@@ -80,8 +82,8 @@ CHECKS = {
     for check in (
         Check(
             "index.damaged",
-            "a file of the search index fails its checksum, or is missing",
-            "the next search must read everything again",
+            "a file of the search index is missing, fails its checksum, or is out of order",
+            "the next search must read everything again, or misses words",
             repair=_DROPPED,
         ),
         Check(
@@ -98,7 +100,7 @@ CHECKS = {
         ),
         Check(
             "index.words",
-            "the search index has other words, weights or names than the stored data",
+            "the search index has other words, headings, vectors or names than the stored data",
             "searches find documents by wrong words, and miss them by their words",
             repair=_DROPPED,
         ),
@@ -113,13 +115,14 @@ CHECKS = {
 
 
 class _Held(NamedTuple):
-    """What is known of one unit: its document, its place there, digests of its words and of its
-    sparse vector."""
+    """What is known of one unit: its document, its place there, a digest of all else."""
 
     name: str
     position: int
-    words: int
-    sparse: int
+    digest: int
+
+
+_TWICE = _Held("", -1, 0)  # a search finds both
 
 
 def examine_index(index: LocalIndex, dataset: str) -> Iterator[Finding]:
@@ -132,7 +135,11 @@ def examine_index(index: LocalIndex, dataset: str) -> Iterator[Finding]:
     folder = index.folder(dataset)
     if folder is not None:
         try:
-            folder.load({})
+            published = folder.load({})
+            for views in published.fields.values() if published else ():
+                for segment in (view.segment for view in views):
+                    with damage_named(folder.path / str(segment.file)):
+                        require_order(segment)
         except (DamagedError, OSError) as error:
             tally.add(CHECKS["index.damaged"], place, str(error), dataset_id=dataset)
             yield from tally.findings()
@@ -168,7 +175,7 @@ def _compare_at(
     """Page through both sides by owner: a page of units is in memory, and a number a unit."""
     feed = index.feed
     views = index.views(dataset, field)
-    digests = [(_digests(view.segment), _sparse_digests(view.segment)) for view in views]
+    digests = [_digests(view.segment) for view in views]
     analyzer = index.analyzers(feed.profile(dataset).language)
     after, more = 0, True
     while more:
@@ -195,7 +202,7 @@ def _compare_at(
 
 def _read(
     view: SegmentReader,
-    digests: tuple[NDArray[np.uint64], NDArray[np.uint64]],
+    digests: NDArray[np.uint64],
     after: int,
     last: int | None,
     into: dict[int, dict[int, _Held]],
@@ -209,54 +216,49 @@ def _read(
     for group in segment.owner_order[start:end].tolist():
         units = np.arange(segment.starts[group], segment.starts[group + 1])
         units = units[~np.isin(units, view.dead)] if len(view.dead) else units
+        known = into.setdefault(int(segment.owners[group]), {})
         for unit in units.tolist():
-            into.setdefault(int(segment.owners[group]), {})[int(segment.keys[unit])] = _Held(
-                names[group],
-                int(segment.indexes[unit]),
-                int(digests[0][unit]),
-                int(digests[1][unit]),
+            held = _Held(names[group], int(segment.indexes[unit]), int(digests[unit]))
+            # Of a unit that is there twice, each search finds two.
+            known[int(segment.keys[unit])] = (
+                held if int(segment.keys[unit]) not in known else _TWICE
             )
 
 
 def _stored(units: Iterator[Unit], analyzer: Analyzer) -> dict[int, dict[int, _Held]]:
     """What the truth has, as the index should hold it."""
     words = TermDictionary(analyzer)
-    found: dict[int, dict[int, _Held]] = {}
-    hashes = np.empty(0, np.uint64)
+    builder = SegmentBuilder(words, shared=True)
     for unit in units:
-        numbers, _ = words.encode_all([*[unit.text] * TEXT_WEIGHT, unit.label])
-        if len(words.terms.numbers) > len(hashes):
-            new = list(words.terms.numbers)[len(hashes) :]
-            hashes = np.concatenate([hashes, _hashes(new)])
-        digest = int(hashes[numbers].sum(dtype=np.uint64))
-        sparse = 0
-        if unit.sparse is not None:
-            ones = np.zeros(len(unit.sparse), np.int64)
-            sparse = int(unit_digests(unit.sparse.indices, ones, unit.sparse.values, 1)[0])
-        found.setdefault(unit.owner, {})[unit.key] = _Held(unit.name, unit.index, digest, sparse)
+        builder.add([unit], words.encode_all([unit.text]), words.encode_all([unit.label]))
+    segment = builder.finish()
+    found: dict[int, dict[int, _Held]] = {}
+    _read(SegmentReader(segment), _digests(segment), -1, None, found)
     return found
 
 
 def _digests(segment: Segment) -> NDArray[np.uint64]:
-    """For each unit the sum of its words' hashes, each as often as the unit has the word."""
-    text = segment.text
-    sums = np.zeros(len(segment), np.uint64)
-    hashes = _hashes(text.vocabulary.words())
-    for start in range(0, len(text.ids), _POSTINGS):
-        end = min(start + _POSTINGS, len(text.ids))
-        terms = text.offsets.searchsorted(np.arange(start, end), "right") - 1
-        np.add.at(sums, text.ids[start:end], hashes[terms] * text.counts[start:end])
+    """For each unit a digest of its words, headings, length, vector and sparse vector."""
+    sums = segment.lengths.astype(np.uint64)
+    for part, salt in ((segment.text, b""), (segment.headings, b"heading")):
+        hashes = _hashes(part.vocabulary.words(), salt)
+        for start in range(0, len(part.ids), _POSTINGS):
+            end = min(start + _POSTINGS, len(part.ids))
+            terms = part.offsets.searchsorted(np.arange(start, end), "right") - 1
+            np.add.at(sums, part.ids[start:end], hashes[terms] * part.counts[start:end])
+    sparse, count = segment.sparse, len(segment)
+    if sparse:
+        repeated = np.repeat(sparse.terms, np.diff(sparse.offsets))
+        sums += unit_digests(repeated, sparse.ids, sparse.weights, count)
+    rows = np.array([zlib.crc32(row) for row in segment.codes], np.uint32)
+    for numbers in (rows, segment.row_keys.astype(np.uint32)):
+        sums += unit_digests(numbers, segment.row_units, segment.scales, count)
     return sums
 
 
-def _sparse_digests(segment: Segment) -> NDArray[np.uint64]:
-    """For each unit a digest of its sparse vector, 0 where it has none."""
-    postings = segment.sparse
-    terms = np.repeat(postings.terms, np.diff(postings.offsets)) if postings else postings.terms
-    return unit_digests(terms, postings.ids, postings.weights, len(segment))
-
-
-def _hashes(words: Sequence[str]) -> NDArray[np.uint64]:
+def _hashes(words: Sequence[str], salt: bytes) -> NDArray[np.uint64]:
     """64 bits of each word."""
-    data = b"".join(hashlib.blake2b(word.encode(), digest_size=8).digest() for word in words)
+    data = b"".join(
+        hashlib.blake2b(word.encode(), digest_size=8, salt=salt).digest() for word in words
+    )
     return np.frombuffer(data, np.uint64)

@@ -34,6 +34,7 @@ from triptych_backends.index.segment import (
     Signs,
     SortedVocabulary,
 )
+from triptych_backends.index.segment_checks import checked_arrays, require_places
 from triptych_backends.index.selection import Snapshot
 from triptych_backends.index.sparse_postings import SparsePostings
 
@@ -92,23 +93,50 @@ def read_arrays(path: Path, *, verify: bool = True) -> dict[str, Array]:
     header = mapped[PREFIX.size : PREFIX.size + length]
     if magic != MAGIC or version != CONTAINER_VERSION or zlib.crc32(header) != checksum:
         raise DamagedError(f"{path}: its header is damaged or of another version")
-    described = json.loads(header)
     start = _aligned(PREFIX.size + length)
-    if size != start + described["size"]:
-        raise DamagedError(f"{path}: has {size} bytes, not {start + described['size']}")
-    arrays = {}
-    for name, entry in described["arrays"].items():
-        dtype, shape = np.dtype(entry["dtype"]), tuple(entry["shape"])
-        count = int(np.prod(shape, dtype=np.int64))
-        place = start + entry["offset"]
-        flat = np.frombuffer(mapped, dtype, count, place) if count else np.empty(0, dtype)
-        arrays[name] = flat.reshape(shape)
-    if verify:
-        checksums = _checksums(arrays)
-        for name, entry in described["arrays"].items():
-            if checksums[name] != entry["crc"]:
+    with damage_named(path):
+        described = json.loads(header)
+        if size != start + described["size"]:
+            raise DamagedError(f"{path}: has {size} bytes, not {start + described['size']}")
+        arrays = {
+            name: _mapped(mapped, entry, start) for name, entry in described["arrays"].items()
+        }
+        checksums = _checksums(arrays) if verify else {}
+        for name, checksum in checksums.items():
+            if checksum != described["arrays"][name]["crc"]:
                 raise DamagedError(f"{path}: array {name!r} fails its checksum")
     return arrays
+
+
+def _mapped(mapped: mmap.mmap, entry: Mapping[str, Any], start: int) -> Array:
+    dtype, shape = np.dtype(entry["dtype"]), tuple(entry["shape"])
+    if dtype.kind not in "iuf" or entry["offset"] % ALIGNMENT:
+        raise ValueError(f"no array of {dtype} begins at {entry['offset']}")
+    count = int(np.prod(shape, dtype=np.int64))
+    place = start + entry["offset"]
+    flat = np.frombuffer(mapped, dtype, count, place) if count else np.empty(0, dtype)
+    return flat.reshape(shape)
+
+
+_UNEXPECTED = ArithmeticError, AttributeError, IndexError, RecursionError, TypeError, ValueError
+
+
+@contextmanager
+def damage_named(path: Path) -> Iterator[None]:
+    """Raise DamagedError with what values, which no checksum speaks of, end otherwise in."""
+    try:
+        yield
+    except KeyError as missing:
+        raise DamagedError(f"{path}: lacks {missing}") from missing
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as e:
+        raise DamagedError(f"{path}: {e}") from e
 
 
 def _checksums(arrays: Mapping[str, Array]) -> dict[str, int]:
@@ -169,9 +197,11 @@ def write_segment(path: Path, segment: Segment) -> None:
 
 
 def read_segment(path: Path, *, verify: bool = True) -> Segment:
-    """Map a segment. Raises as `read_arrays` does."""
+    """Map a segment; without `verify` its values are believed too. Raises as `read_arrays`."""
     arrays = read_arrays(path, verify=verify)
-    try:
+    with damage_named(path):
+        if verify:
+            arrays = checked_arrays(arrays)
         parts: dict[str, Any] = {
             name: PostingsLists(
                 SortedVocabulary(
@@ -189,9 +219,7 @@ def read_segment(path: Path, *, verify: bool = True) -> Segment:
         parts["signs"] = Signs(**{name: arrays[f"signs.{name}"] for name in SIGNS})
         if "sparse.ids" in arrays:
             parts["sparse"] = SparsePostings(**{name: arrays[f"sparse.{name}"] for name in SPARSE})
-    except KeyError as missing:
-        raise DamagedError(f"{path}: lacks array {missing}") from missing
-    return Segment(**parts, file=path.name)
+        return Segment(**parts, file=path.name)
 
 
 @contextmanager
@@ -274,40 +302,41 @@ class Folder:
         checksum, _, body = content.partition(b"\n")
         if checksum != b"%08x" % zlib.crc32(body):
             raise DamagedError(f"{self.path / MANIFEST}: fails its checksum")
-        try:
+        with damage_named(self.path / MANIFEST):
             manifest: dict[str, Any] = json.loads(body)
             mine = manifest["version"] == VERSION and manifest["dataset"] == self._dataset
             if mine and not (manifest.keys() >= _PARTS and isinstance(manifest["fields"], dict)):
                 raise KeyError(*(_PARTS - manifest.keys()))
-        except (KeyError, TypeError, ValueError) as error:
-            raise DamagedError(f"{self.path / MANIFEST}: is no manifest: {error!r}") from error
         return manifest if mine else None
 
-    def _open(self, manifest: dict[str, object], known: Mapping[str, Segment]) -> Snapshot:
-        named = manifest["tombstones"]
-        tombstones = {} if named is None else read_arrays(self.path / str(named))
-        files = manifest["fields"]
-        assert isinstance(files, dict)
-        fields: dict[Field, tuple[SegmentReader, ...]] = {}
-        for name in FIELDS:
-            fields[name] = tuple(
-                SegmentReader(
-                    known[file] if file in known else read_segment(self.path / file),
-                    EMPTY_ORDINALS if named is None else tombstones[file].astype(np.int32),
-                )
-                for file in files.get(name, ())
+    def _open(self, manifest: dict[str, Any], known: Mapping[str, Segment]) -> Snapshot:
+        with damage_named(self.path / MANIFEST):
+            files = {name: tuple(manifest["fields"].get(name, ())) for name in FIELDS}
+            every, named = sum(files.values(), ()), manifest["tombstones"]
+            paths = [*every, *([] if named is None else [named])]
+            if len(set(paths)) < len(paths) or any(Path(each).name != each for each in paths):
+                raise ValueError("names a file twice, or one that is elsewhere")
+            snapshot = Snapshot(
+                nonce=str(manifest["nonce"]),
+                epoch=str(manifest["epoch"]),
+                analyzer=str(manifest["analyzer"]),
+                language=str(manifest["language"]),
+                space=str(manifest["space"]),
+                seq=int(manifest["seq"]),
+                horizon=int(manifest["horizon"]),
+                sparse=str(manifest.get("sparse", "")),
             )
-        snapshot = Snapshot(
-            nonce=str(manifest["nonce"]),
-            seq=int(str(manifest["seq"])),
-            horizon=int(str(manifest["horizon"])),
-            epoch=str(manifest["epoch"]),
-            analyzer=str(manifest["analyzer"]),
-            language=str(manifest["language"]),
-            space=str(manifest["space"]),
-            sparse=str(manifest.get("sparse", "")),
-        )
-        return snapshot.with_fields(fields)
+            if not 0 <= snapshot.seq <= snapshot.horizon:
+                raise ValueError(f"its changes up to {snapshot.seq} are not of a log")
+        tombstones = {} if named is None else read_arrays(self.path / named)
+        views = {}
+        for file in every:
+            segment = known[file] if file in known else read_segment(self.path / file)
+            with damage_named(self.path / str(named)):
+                dead = EMPTY_ORDINALS if named is None else tombstones[file]
+                require_places(dead, len(segment), file)
+            views[file] = SegmentReader(segment, dead.astype(np.int32))
+        return snapshot.with_fields({n: tuple(views[f] for f in some) for n, some in files.items()})
 
     def keep(self, segment: Segment, field: Field) -> Segment:
         """The segment as a file: itself when it is one here, else written and mapped."""

@@ -432,7 +432,8 @@ static PyObject *dot(PyObject *Py_UNUSED(module), PyObject *args) {
                                              : arrays.counts[0] != count * width)))
         done = refuse(PyExc_ValueError, "rows of another width");
     for (int64_t i = 0; done && rows && i < count; i++)
-        if (rows[i] < 0 || (rows[i] + 1) * width > arrays.counts[0]) done = refuse(PyExc_IndexError, "a row is not there");
+        if (rows[i] < 0 || (width && rows[i] >= arrays.counts[0] / width))
+            done = refuse(PyExc_IndexError, "a row is not there");
     if (done) {
         Py_BEGIN_ALLOW_THREADS
         level->multiply(arrays.items[0], width, rows, count, arrays.items[1], arrays.items[3]);

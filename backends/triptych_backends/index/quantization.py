@@ -100,6 +100,7 @@ NEAREST = 50
 # Of all the nearest of all the queries, so many are to be on the shortlist.
 KEPT = 0.99
 QUERIES = 24
+FEWEST = 4 * NEAREST
 # A longer shortlist than this share of the rows costs more than it spares.
 MOST = 1 / 8
 BLOCK = 8_192
@@ -183,17 +184,25 @@ def make_signs(codes: NDArray[np.int8], scales: NDArray[np.float32]) -> Signs:
     for _, block in _blocks(codes, scales):
         total += block.sum(axis=0, dtype=np.float64)
     centre = (total / rows).astype(np.float32)
-    words = np.empty((-(-width // 64), rows), np.uint64)
-    spreads = np.empty(rows, np.float32)
-    for at, block in _blocks(codes, scales):
-        block -= centre
-        words[:, at : at + len(block)] = _packed(block).T
-        spreads[at : at + len(block)] = np.sqrt(np.einsum("ij,ij->i", block, block))
+    words, spreads = sign(codes, scales, centre)
     signs = Signs(words=words, centre=centre, spreads=spreads, depth=np.zeros(1, np.int64))
     depth = _depth(signs, codes, scales)
     if depth > MOST * rows:
         return NO_SIGNS
     return Signs(words=words, centre=centre, spreads=spreads, depth=np.array([depth]))
+
+
+def sign(
+    codes: NDArray[np.int8], scales: NDArray[np.float32], centre: NDArray[np.float32]
+) -> tuple[NDArray[np.uint64], NDArray[np.float32]]:
+    """The words and the spreads of `Signs` with this centre."""
+    words = np.empty((-(-codes.shape[1] // 64), len(codes)), np.uint64)
+    spreads = np.empty(len(codes), np.float32)
+    for at, block in _blocks(codes, scales):
+        block -= centre
+        words[:, at : at + len(block)] = _packed(block).T
+        spreads[at : at + len(block)] = np.sqrt(np.einsum("ij,ij->i", block, block))
+    return words, spreads
 
 
 def shortlist(
@@ -336,7 +345,7 @@ def _depth(signs: Signs, codes: NDArray[np.int8], scales: NDArray[np.float32]) -
         ranks.append(rows - np.sort(estimates).searchsorted(estimates[nearest]))
     if not ranks:
         return rows
-    return max(int(np.quantile(np.concatenate(ranks), KEPT)), 4 * NEAREST)
+    return max(int(np.quantile(np.concatenate(ranks), KEPT)), FEWEST)
 
 
 def _packed(offsets: NDArray[np.float32]) -> NDArray[np.uint64]:

@@ -288,6 +288,8 @@ def test_rows_of_other_sizes_are_refused(name, value, error) -> None:
         ({"rows": np.zeros(2, np.int32)}, ValueError),
         ({"rows": np.array([0, 1, 3], np.int32)}, IndexError),
         ({"rows": np.array([0, -1, 1], np.int32)}, IndexError),
+        ({"rows": np.array([0, 2**31 - 1, 1], np.int32)}, IndexError),
+        ({"rows": np.array([0, -(2**31), 1], np.int32)}, IndexError),
         ({"rows": np.zeros(3, np.int64)}, TypeError),
         ({"codes": np.zeros(23, np.int8), "rows": np.zeros(3, np.int32)}, ValueError),
     ],

@@ -120,4 +120,4 @@ def test_pruning_does_not_change_an_answer(seed, rare, common, limit, filtered, 
 
 
 def feed_texts(feed: MemoryChangeLog, owner: int) -> list[str]:
-    return [unit.text for unit in feed.owners["x", "chunk"][owner].units]
+    return [unit.text for unit in feed.held["x", "chunk"][owner].units]
