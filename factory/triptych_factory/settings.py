@@ -407,12 +407,12 @@ def debug_requested() -> bool:
 
 
 def _read_file(file: Path) -> tuple[dict[str, Any], bytes]:
-    import tomllib  # most commands find no file
+    from triptych._internal.toml import parse_toml  # most commands find no file
 
     try:
         content = file.read_bytes()
-        table = tomllib.loads(content.decode("utf-8-sig"))
-    except (OSError, ValueError, RecursionError) as error:
+        table = parse_toml(content.decode("utf-8-sig"))
+    except (OSError, ValueError) as error:
         raise ValidationError(f"{file} cannot be read as TOML: {error}") from error
     for key in table:
         _check_key(key, str(file))

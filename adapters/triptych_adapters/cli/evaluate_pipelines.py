@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -266,6 +265,7 @@ def _show_tuning(session: Session, found: Tuning) -> None:
 def _values(given: list[str]) -> dict[str, list[Any]]:
     """The grid that ``--grid`` options describe."""
     from triptych._internal.files import read_regular
+    from triptych._internal.toml import parse_toml
 
     grid: dict[str, list[Any]] = {}
     for each in given:
@@ -276,10 +276,10 @@ def _values(given: list[str]) -> dict[str, list[Any]]:
             }
         else:
             try:
-                found = tomllib.loads(read_regular(each).decode("utf-8"))
+                found = parse_toml(read_regular(each).decode("utf-8"))
             except OSError as error:
                 raise NotFoundError(f"{each!r} cannot be read: {error.strerror}") from error
-            except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            except ValueError as error:
                 raise ValidationError(f"{each!r} is not TOML: {error}") from error
             weights = found.pop("weights", {})
             if isinstance(weights, dict):

@@ -118,9 +118,6 @@ def _mapped(mapped: mmap.mmap, entry: Mapping[str, Any], start: int) -> Array:
     return flat.reshape(shape)
 
 
-_UNEXPECTED = ArithmeticError, AttributeError, IndexError, RecursionError, TypeError, ValueError
-
-
 @contextmanager
 def damage_named(path: Path) -> Iterator[None]:
     """Raise DamagedError with what values, which no checksum speaks of, end otherwise in."""

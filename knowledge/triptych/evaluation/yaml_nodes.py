@@ -9,6 +9,16 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from triptych.evaluation.collections import MalformedFileError, whole_grade
 
 
+class _Loader(yaml.SafeLoader):
+    """Knows no aliases: a few bytes of them would be a list of thousands each."""
+
+    def compose_node(self, parent: Node | None, index: int) -> Node | None:
+        if self.check_event(yaml.AliasEvent):
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise yaml.composer.ComposerError(None, None, "aliases are not read", mark)
+        return super().compose_node(parent, index)
+
+
 @attrs.frozen
 class NodeReader:
     """Reads YAML's nodes, which unlike its values know their lines."""
@@ -22,7 +32,7 @@ class NodeReader:
             MalformedFileError: the text is not YAML, or empty.
         """
         try:
-            node = yaml.compose(text, Loader=yaml.SafeLoader)
+            node = yaml.compose(text, Loader=_Loader)
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             line = 0 if mark is None else mark.line + 1

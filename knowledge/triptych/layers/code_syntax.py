@@ -42,10 +42,11 @@ def _words(text: str) -> frozenset[str]:
 
 
 _SLASH_COMMENT: Final = r"(?P<comment>//[^\n]*|/\*.*?(?:\*/|\Z))"
-_DOUBLE: Final = r'"(?:[^"\\\n]|\\.)*"'
-_SINGLE: Final = r"'(?:[^'\\\n]|\\.)*'"
+# None begins after a backslash: so one that has no end is not read again from each quote in it.
+_DOUBLE: Final = r'(?<!\\)"(?:[^"\\\n]|\\.)*+"'
+_SINGLE: Final = r"(?<!\\)'(?:[^'\\\n]|\\.)*+'"
 _CHARACTER: Final = r"'(?:[^'\\\n]|\\[^\n'][^'\n]{0,8}|\\')'"
-_TICKS: Final = r"`(?:[^`\\]|\\.)*`"
+_TICKS: Final = r"(?<!\\)`(?:[^`\\]|\\.)*+`"
 _HASH_COMMENT: Final = r"(?P<comment>\#[^\n]*)"
 _TRIPLE: Final = (
     r'"""(?:[^"\\]|\\.|"(?!""))*+(?:"""|\Z)' + r"|'''(?:[^'\\]|\\.|'(?!''))*+(?:'''|\Z)"
@@ -98,7 +99,7 @@ _SCRIPT: Final = Syntax(
     public=r"(?![_#])",
 )
 _RUST: Final = Syntax(
-    opaque=rf'{_SLASH_COMMENT}|r(?P<hashes>\#*)".*?"(?P=hashes)|{_DOUBLE}|{_CHARACTER}',
+    opaque=rf'{_SLASH_COMMENT}|r(?P<hashes>\#*)".*?(?:"(?P=hashes)|\Z)|{_DOUBLE}|{_CHARACTER}',
     definition=r"""
       ^(?P<indent>[ \t]*)(?P<public>pub(?:\([^)\n]*\))?[ \t]+)?
       (?:(?:default|const|async|unsafe|extern)[ \t]+)*+(?:

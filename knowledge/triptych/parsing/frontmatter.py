@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from datetime import date, datetime
 from functools import cache
@@ -12,6 +11,7 @@ from typing import Any
 
 import attrs
 
+from triptych._internal.toml import parse_toml
 from triptych.parsing.contract import fit
 from triptych.records.metadata import MetadataValue, Scalar
 
@@ -39,9 +39,6 @@ _ENTRY = re.compile(
 )
 _ENTRIES = re.compile(r"^(?=[^\s#\-}\]])", re.MULTILINE)
 _LIKE_ENTRY = re.compile(r"""^[ \t]*["']?\w[^\n:]{0,200}:(?=\s|\Z)""", re.MULTILINE)
-# Memory and time of tomllib grow with the square of the parts of a dotted key.
-_PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+"""
-_DEEP_KEY = re.compile(rf"(?<![\w-])(?:{_PART}\.[ \t]*+){{16}}")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,17})?")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _MOMENT = re.compile(
@@ -201,11 +198,9 @@ def _resolved(text: str) -> Scalar:
 
 def _take_toml(body: str, entries: _Entries) -> str:
     """Take what TOML says; what is wrong with it."""
-    if _DEEP_KEY.search(body):
-        return "has a key of more than 16 parts, so it is not metadata"
     try:
-        entries.take(tomllib.loads(body))
-    except (ValueError, RecursionError) as error:
+        entries.take(parse_toml(body))
+    except ValueError as error:
         return f"is not valid TOML: {_reason(error)}, so it is not metadata"
     return ""
 

@@ -128,10 +128,9 @@ class _Table:
         names = self._names
         while len(names) < len(cells):
             names.append(column_letters(len(names)))
-        if self._empty:
-            filled = [at for at in self._empty if at < len(cells) and cells[at]]
-            for at in filled:
-                del self._empty[at]
+        for at, cell in enumerate(cells) if self._empty else ():
+            if cell:
+                self._empty.pop(at, None)
         lines = [f"{name}: {cell}" for name, cell in zip(names, cells, strict=False) if cell]
         self._write(markdown_safe("\n".join(lines)), number=number)
 
