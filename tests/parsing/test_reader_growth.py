@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import time
 import tracemalloc
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,6 +17,8 @@ from triptych.chunking.blocks import first_heading
 from triptych.chunking.markdown import MarkdownChunker
 from triptych.errors import TriptychError
 from triptych.evaluation.golden import read_golden
+from triptych.layers.code_outline import read_code
+from triptych.layers.code_syntax import syntax_of
 from triptych.layers.outline import read_outline
 from triptych.parsing import base_parsers, front_matter
 from triptych.text.injection import suspicious
@@ -211,3 +214,14 @@ def test_twice_the_size_is_no_more_than_about_twice_the_work(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert_in_proportion(*READERS[reader], SIZE // 5 if reader in SLOW else SIZE)
+
+
+@pytest.mark.parametrize("ending", [".py", ".go", ".ts", ".rs", ".java", ".c", ".rb"])
+@pytest.mark.parametrize("opening", ['a = "', "a = '", "a = `", 'r#"', '"""', "'\\''", "/*"])
+def test_a_string_of_code_that_has_no_end_is_read_once(ending: str, opening: str) -> None:
+    syntax = syntax_of(f"a{ending}")
+    assert syntax is not None
+    for rest in (r"\"", r"\'", r"\`", opening):
+        begun = time.process_time()  # of patterns no work can be counted
+        read_code(opening + rest * (60_000 // len(rest)), syntax)
+        assert time.process_time() - begun < 2

@@ -132,7 +132,9 @@ def drawn(array: np.ndarray, random: np.random.Generator) -> np.ndarray:
 
 def spoil(folder: Path, random: np.random.Generator) -> str:
     """Change one thing in one file of an index, with a checksum that is right; what was changed."""
-    paths = sorted(path for path in folder.rglob("*") if path.suffix in (".segment", ".arrays"))
+    # Their names are random, and a seed is to say the same in every run.
+    paths = [path for path in folder.rglob("*") if path.suffix in (".segment", ".arrays")]
+    paths.sort(key=lambda path: (path.name.partition("-")[0], path.stat().st_size))
     if random.integers(8) == 0:
         (manifest,) = folder.rglob("manifest")
         body = json.loads(manifest.read_bytes().partition(b"\n")[2])
@@ -156,7 +158,7 @@ def spoil(folder: Path, random: np.random.Generator) -> str:
         return f"manifest: {name} {body[name]}"
     path = paths[random.integers(len(paths))]
     arrays = dict(read_arrays(path))
-    name = str(random.choice(sorted(arrays)))
+    name = list(arrays)[random.integers(len(arrays))]
     before = arrays[name]
     if random.integers(20):
         arrays[name] = drawn(before, random)
