@@ -158,7 +158,7 @@ crash: venv ## hundreds of kills, growth, and every test that draws examples, at
 	$(PYTEST) --target crash --hypothesis-profile long
 
 # Leaks are those of the interpreter. A missing library of the compiler's is an error here.
-sanitize: venv ## the kernels under the address and undefined-behaviour sanitizers, with hostile files (twenty minutes)
+sanitize: venv ## the kernels under the address and undefined-behaviour sanitizers, with hostile files (two minutes)
 	rm -rf build/sanitized && mkdir -p build/sanitized
 	CFLAGS="-g -fsanitize=address,undefined -fno-sanitize-recover=all" $(PY) -c 'from pathlib import Path; \
 	  import hatch_build; hatch_build.compile_kernels(Path(hatch_build.FOLDER, "kernels.c"), Path("build/sanitized"))'
