@@ -42,8 +42,8 @@ _AT_ONCE = 256
 _SECONDS = 0.1
 """A transaction takes so many vectors at most, and what came in so many seconds."""
 _REST = 4.0
-"""Storing takes at most so many times less than embedding: for a document of many chunks it looks
-at all of them."""
+"""So many times as long as it took, storing rests where the model is fast. Each transaction looks
+at all chunks of its document: for a long one it takes longer than making the vectors."""
 _SETS_AT_ONCE = 256
 _WAIT = 60.0
 _PATIENCE = 1.0
@@ -206,7 +206,7 @@ class Filler(CloseOnExit, Generic[V]):
                 deadlines.check("embedding")
                 run.collect()
                 came = self._take()
-                if came and (run.slow or self._is_due()) and not self._rests():
+                if came and (run.slow or self._is_due()) and not self._rest(run):
                     self._flush()  # before more is asked: a kill loses only what is in flight
                 self._feed(run)
                 run.submit()
@@ -217,10 +217,11 @@ class Filler(CloseOnExit, Generic[V]):
                         return
                 elif not came or self._is_due():
                     # Nothing more is at hand: what there is is stored before the next is awaited.
-                    if not self._rests():
+                    rest = self._rest(run)
+                    if not rest:
                         self._flush()
                     if not came and (run.running or not self._names):
-                        run.collect(_WAIT)
+                        run.collect(rest or _WAIT)
         except (CancelledError, KeyboardInterrupt):
             run.drain()
             self._take()
@@ -316,8 +317,10 @@ class Filler(CloseOnExit, Generic[V]):
     def _is_due(self) -> bool:
         return len(self._arrived) >= _AT_ONCE or time.monotonic() - self._since >= _SECONDS
 
-    def _rests(self) -> bool:
-        return time.monotonic() < self._rests_until
+    def _rest(self, run: EmbeddingRun[V]) -> float:
+        """The seconds for which nothing is stored: none where the model is slow, whose answers a
+        kill must not take."""
+        return 0.0 if run.slow else max(self._rests_until - time.monotonic(), 0.0)
 
     def _feed(self, run: EmbeddingRun[V]) -> None:
         """Read sets while the next calls have room for their texts."""

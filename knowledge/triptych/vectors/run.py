@@ -1,4 +1,4 @@
-"""Measuring how long a model takes."""
+"""Getting vectors from a model: how many texts at a time, which of them fail, and how long."""
 
 from __future__ import annotations
 
