@@ -21,7 +21,8 @@ PAIRS = Path(__file__).with_name("data") / "question-pairs.tsv"
 def pairs() -> list[tuple[str, str, str, str]]:
     """Part, kind, and the two questions of each pair."""
     lines = PAIRS.read_text("utf-8").splitlines()
-    return [tuple(line.split("\t")) for line in lines if not line.startswith("#")]  # type: ignore[misc]
+    rows = [line.split("\t") for line in lines if not line.startswith("#")]
+    return [(part, kind, one, other) for part, kind, one, other in rows]
 
 
 def main(name: str = "none") -> None:

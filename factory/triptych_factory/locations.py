@@ -276,7 +276,7 @@ def find_store(directory: Path) -> str | None:
     directory = directory.absolute()
     for folder in (directory, *directory.parents):
         found = store_in(folder)
-        if found is not None and (folder == directory or _is_of_us(folder, found)):
+        if found is not None and (folder == directory or _belongs_to_us(folder, found)):
             return found
     return None
 
@@ -305,8 +305,8 @@ def make_store_folder(file: Path) -> None:
             raise OSError(errno.ELOOP, "it is a link, and no store is made behind it", str(folder))
         folder.mkdir(exist_ok=True)
         # Not through a link, which may lead to nothing yet.
-        with suppress(FileExistsError), open(folder / ".gitignore", "x", encoding="utf-8") as file_:
-            file_.write(_IGNORE)
+        with suppress(FileExistsError), open(folder / ".gitignore", "x", encoding="utf-8") as made:
+            made.write(_IGNORE)
     elif file == user_store():
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
@@ -334,7 +334,8 @@ def is_own(folder: Path, *inside: Path) -> bool:
         return False
 
 
-def _is_of_us(folder: Path, url: str) -> bool:
+def _belongs_to_us(folder: Path, url: str) -> bool:
+    """Whether the folder and the store in it, which `store_in` found, are the user's."""
     file = folder / STORE_FILE if url == str(folder / STORE_FILE) else folder / STORE_FOLDER
     inside = [file, file / STORE_FILE] if (file / STORE_FILE).is_file() else [file]
     return is_own(folder, *inside)

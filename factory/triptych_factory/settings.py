@@ -256,18 +256,22 @@ class Settings:
         own = _Given()
         if user_file.is_file():
             own.take_file(user_file, _read_file(user_file)[0])
-        found = find_store(directory)
-        own.values.setdefault("url", found or str(user_store(environ)))
-        if found == own.values["url"]:
-            own.sources.setdefault("url", _FOUND)
-        notice = ""
-        came = read_folder_file(directory)
+        came, notice = read_folder_file(directory), ""
+        folder = {} if came is None else came[2]
+        if not any("url" in values for values in (said.values, folder, own.values)):
+            found = find_store(directory)
+            own.values["url"] = found or str(user_store(environ))
+            own.sources |= {"url": _FOUND} if found else {}
         if came is not None:
-            file, content, folder = came
+            file, content, _ = came
             url = said.values.get("url") or (None if "url" in folder else own.values["url"])
             kept, notice = in_force(file, content, folder, url, environ)
             own.values |= kept
             own.sources |= {key: str(file) for key in kept}
+        if notice:
+            from triptych.text.visible import visible  # a name in the file may hold anything
+
+            notice = visible(notice)
         values, sources = own.values | said.values, own.sources | said.sources
         settings = cls(**values, sources=sources, notice=notice)
         settings._check_together()

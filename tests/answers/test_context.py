@@ -250,7 +250,7 @@ def test_a_layer_leads_to_a_document_whose_name_looks_like_a_comparison(
 def test_the_abstract_of_a_document_lifts_its_passages(kb: Service) -> None:
     kb.put_document("d", "a.md", "Set the lid aside before you begin with it, it is said.\n")
     kb.put_document("d", "b.md", "Set the lid aside before you begin at all, they say.\n")
-    kb.put_document("d", "c.md", "Set the lid aside before you begin anew, one hears.\n")
+    kb.put_document("d", "c.md", "Set the lid aside before you begin with it, one hears.\n")
 
     def ranked(**options: Any) -> list[str]:
         pieces = context(kb, "lid aside", mode="bm25", **options).pieces

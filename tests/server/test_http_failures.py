@@ -63,10 +63,11 @@ def fail(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
 def requests(service: Service) -> Iterator[tuple[Any, str, str, dict[str, Any]]]:
     """A request of each route and method, with arguments that it takes."""
     arguments = {name: given for name, given, _ in reversed(CALLS)}
-    for route in create_app(service, write=True, console=True, sync=_sync).routes:
-        method = sorted(route.methods)[0]  # type: ignore[attr-defined]  # each is a route
-        name = route.name.removesuffix("_by_pipeline")  # type: ignore[attr-defined]
-        path = route.path.replace(":path", "")  # type: ignore[attr-defined]
+    routes: Any = create_app(service, write=True, console=True, sync=_sync).routes
+    for route in routes:
+        method = sorted(route.methods)[0]
+        name = route.name.removesuffix("_by_pipeline")
+        path = route.path.replace(":path", "")
         given = {**arguments.get(name, {}), **FOREIGN.get(name, {})}
         others = {key: each for key, each in given.items() if f"{{{key}" not in path}
         options: dict[str, Any] = {"headers": {"Authorization": "x", "X-Request-Id": "r"}}

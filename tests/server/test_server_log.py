@@ -104,7 +104,7 @@ def test_workers_that_die_again_and_again_are_an_error(tmp_path: Path) -> None:
         for number in range(1, 6):
             until(lambda: len(workers_of(server.process.pid)) == 2)
             os.kill(workers_of(server.process.pid)[0], signal.SIGKILL)
-            until(lambda: sum("deaths" in each for each in server.lines()) == number)  # noqa: B023
+            until(lambda so=number: sum("deaths" in each for each in server.lines()) == so)
         deaths = [each for each in server.lines() if "deaths" in each]
         assert [each["level"] for each in deaths] == ["warning"] * 4 + ["error"]
         assert deaths[-1]["event"] == "workers die again and again"

@@ -14,7 +14,7 @@ class _Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: Node | None, index: int) -> Node | None:
         if self.check_event(yaml.AliasEvent):
-            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]  # of PyYAML
             raise yaml.composer.ComposerError(None, None, "aliases are not read", mark)
         return super().compose_node(parent, index)
 

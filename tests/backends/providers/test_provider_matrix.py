@@ -126,7 +126,7 @@ def in_error(message: str, **more: Any) -> dict[str, Any]:
     return {"error": {"message": message, "type": "invalid_request_error", **more}}
 
 
-def of_mistral(message: str, **more: Any) -> dict[str, Any]:
+def of_mistral(message: Any, **more: Any) -> dict[str, Any]:
     return {"object": "error", "message": message, "type": "invalid_request_error", **more}
 
 
@@ -190,7 +190,7 @@ PROVIDERS: Mapping[str, Provider] = {
         spare="stream_options",
         unknown=lambda name: (
             of_mistral(
-                {  # type: ignore[arg-type]
+                {
                     "detail": [
                         {
                             "type": "extra_forbidden",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -101,7 +100,6 @@ def test_a_second_process_that_closes_takes_no_log_away(
     pipe.send("end")
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 def test_a_log_that_goes_with_the_last_close_is_no_harm(tmp_path: Path) -> None:
     path = tmp_path / "kb.db"
     with triptych.open(path, embedder="none") as kb:

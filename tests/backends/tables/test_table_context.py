@@ -96,7 +96,7 @@ def test_a_pair_of_columns_that_fails_leaves_the_others(made: ForeignTables, key
 
 @pytest.mark.parametrize("keywords", ["auto", "nearest"])
 @pytest.mark.parametrize(
-    ("broken", "mended", "reason"),
+    ("broken", "repaired", "reason"),
     [
         ("DROP COLUMN title_vector", f"ADD title_vector vector({WIDTH})", "no column 'title_vec"),
         (
@@ -117,7 +117,7 @@ def test_a_pair_that_is_broken_at_the_start_leaves_the_others(
     caplog: pytest.LogCaptureFixture,
     keywords: str,
     broken: str,
-    mended: str,
+    repaired: str,
     reason: str,
 ) -> None:
     made.execute(f"ALTER TABLE parts {broken}")
@@ -139,7 +139,7 @@ def test_a_pair_that_is_broken_at_the_start_leaves_the_others(
             assert asked.json()["warnings"][0] == UNSEARCHED
             (finding,) = kb.store.check()  # type: ignore[attr-defined]  # of the doctor
             assert re.search(reason, finding.detail)
-            made.execute(f"ALTER TABLE parts {mended}")
+            made.execute(f"ALTER TABLE parts {repaired}")
             found = kb.search(PART, dataset_id="parts")
             assert (found.hits[0].doc_name, found.warnings) == ("part", ())
             # Without any pair it is the server's failure, which names nothing of the database.

@@ -158,7 +158,9 @@ class TableSource(InPlaceSource[PostgresTable]):
             if tables is None:
                 with store_errors():
                     tables = {name: self._load(reader, name) for name in self.names}
-                with suppress(ModelMismatchError, ValidationError):  # looked at again: it is mended
+                with suppress(
+                    ModelMismatchError, ValidationError
+                ):  # looked at again: it is repaired
                     for table in tables.values():
                         self._check(table)
                     self._tables = tables
