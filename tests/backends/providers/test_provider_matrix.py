@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
@@ -829,5 +830,6 @@ def test_the_page_has_this_table() -> None:
 
 
 if __name__ == "__main__":
+    logging.disable(logging.WARNING)  # what the table itself says
     with serving(lambda asked: Reply(status=404)) as running:
         print("\n".join(table(running)))
