@@ -117,6 +117,7 @@ def test_the_folders_and_the_embedder_of_a_strange_store_wait_for_trust(
     assert planned["settings"]["llm"] == "ollama:m"
     assert shell("sync").code == 2
     trusted = shell("trust")
+    assert trusted.err == ""
     assert f"trusted: the store reads the folder {private}" in trusted.text
     assert "llm = ollama:m" in trusted.text
     assert host.asked == []

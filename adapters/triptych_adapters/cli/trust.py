@@ -80,11 +80,14 @@ def _store(session: Session, *, dry_run: bool, revoke: bool) -> dict[str, Any]:
     from triptych_factory.backends import store_exists
     from triptych_factory.embedders import setting_of, stored_signature
     from triptych_factory.locations import is_server, parse_location
+    from triptych_factory.settings import Settings
     from triptych_factory.syncing import remembered_roots
     from triptych_factory.trust import Trust
 
     try:
-        settings = attrs.evolve(session.settings().without_llm(), embedder="none", read_only=True)
+        # Not by the session, which would remark that the file is not trusted.
+        settings = Settings.resolve({"url": session.options.store}).without_llm()
+        settings = attrs.evolve(settings, embedder="none", read_only=True)
     except ValidationError:
         if not dry_run and not revoke:
             raise
