@@ -35,8 +35,8 @@ pytest.importorskip("psycopg")
 import psycopg
 
 HIDDEN = 25
-TRIES = 8
-"""What threads do side by side may take a step more or less: work that is the same meets itself."""
+TRIES = 30
+"""What threads do side by side may take a step more: the least of both is what the call takes."""
 
 OURS = 4
 LONG = "a text of more than sixteen bytes"
@@ -208,7 +208,7 @@ def works_alike(pair: tuple[Service, Service], calls: dict[str, Call], work: Wor
             for service in pair:
                 call(service, where)  # what is read once, such as an index
             tries: list[list[dict[str, int]]] = []
-            while not tries or (tries[-1][0] != tries[-1][1] and len(tries) < TRIES):
+            while not tries or (not alike(tries) and len(tries) < TRIES):
                 tries.append([])
                 for service in pair:
                     work.counts.clear()
@@ -216,7 +216,17 @@ def works_alike(pair: tuple[Service, Service], calls: dict[str, Call], work: Wor
                     call(service, where)
                     tries[-1].append(dict(work.counts))
                     assert work.judged <= names, (name, where)
-            assert tries[-1][0] == tries[-1][1], (name, where, tries)
+            assert alike(tries), (name, where, tries)
+
+
+def alike(tries: list[list[dict[str, int]]]) -> bool:
+    """Whether the least that each store took is the same: each kind of work, over all tries."""
+    first, second = (least([taken[side] for taken in tries]) for side in (0, 1))
+    return first == second
+
+
+def least(taken: list[dict[str, int]]) -> dict[str, int]:
+    return {kind: min(each.get(kind, 0) for each in taken) for kind in set().union(*taken)}
 
 
 STORES: dict[str, Callable[[Path], Store]] = {
