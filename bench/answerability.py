@@ -10,7 +10,7 @@ document may answer in part, which counts as an error). The deletes come in two 
 questions of the other half are asked each time too. Prints how well the signals of the keyword
 lane, of the vector lane and of both tell these apart, on questions that the model was not fitted
 on, and what a model of one collection does on another. At last it prints how often each word of
-`Result.strength` was said, with vectors and by keywords alone, which needs no model; of questions
+`Result.evidence` was said, with vectors and by keywords alone, which needs no model; of questions
 that are answered, those count whose relevant documents are among the hits. ``--questions`` and
 ``--documents`` limit what is read.
 """
@@ -86,7 +86,7 @@ def asked(
         for query in queries:
             found = kb.search(query.text, dataset_id=name, mode=mode)
             if query.unanswerable or relevant(query) & {hit.doc_name for hit in found}:
-                word = str(found.strength)
+                word = found.evidence.level if found.evidence else "unsaid"
                 counts[word] = counts.get(word, 0) + 1
     return collect_signals(kb, collection, dataset_id=name)[0]
 

@@ -17,14 +17,14 @@ from triptych.shortcuts import ingest_directory
 
 class State(TypedDict, total=False):
     question: str
-    strength: str  # of the evidence: "strong", "fair", "weak" or "none"
+    evidence: str  # "strong", "fair", "weak" or "none"
     answer: str
     sources: list[str]
 
 
 def make_graph(docs):
     def search(state: State) -> State:
-        return {"strength": docs.search(state["question"]).strength}
+        return {"evidence": docs.search(state["question"]).evidence.level}
 
     def answer(state: State) -> State:
         found = docs.ask(state["question"])
@@ -39,7 +39,7 @@ def make_graph(docs):
         graph.add_node(node.__name__, node)
     graph.add_edge(START, "search")
     graph.add_conditional_edges(
-        "search", lambda state: "decline" if state["strength"] == "none" else "answer"
+        "search", lambda state: "decline" if state["evidence"] == "none" else "answer"
     )
     graph.add_edge("answer", END)
     graph.add_edge("decline", END)

@@ -77,8 +77,8 @@ def strength(kb: Service, text: str) -> str:
     result = kb.search(text, dataset_id=DATASET, top_k=K)
     if not result.hits:
         return "none"
-    said = getattr(result, "strength", None) or result.answerability or "unsaid"
-    return {"enough": "strong", "nothing": "none"}.get(str(said), str(said))
+    evidence = getattr(result, "evidence", None)
+    return str(getattr(result, "strength", None) if evidence is None else evidence.level)
 
 
 def strengths(kb: Service, made: QuestionSet) -> dict[str, Any]:

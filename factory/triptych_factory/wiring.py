@@ -64,7 +64,9 @@ _NAMED: Mapping[str, type] = {
     "semantic_cache": bool,
 }
 """Options that are settings if they have this type, and objects otherwise."""
-_OBJECTS = {"chunkers", "executor", "retrievers", "rewriter", "postprocessors", "pipelines"}
+_OBJECTS = {
+    *("chunkers", "executor", "retrievers", "rewriter", "postprocessors", "pipelines", "context"),
+}
 
 
 def every_format(ocr: bool | None = None) -> FileParsers:
@@ -213,6 +215,7 @@ def wire(
         rewriter=objects.get("rewriter"),
         postprocessors=tuple(steps),
         pipelines=pipelines,
+        context=objects.get("context"),
         semantic_cache=_answers(settings, objects.get("semantic_cache")),
         llm=writer,
         embed_concurrency=settings.embed_concurrency,

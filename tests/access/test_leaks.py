@@ -154,7 +154,7 @@ def test_a_calibration_of_all_documents_judges_nothing_under_a_filter(kb: Servic
     assert set(reader.list_settings()) == {"answerability/kb"}
     assert reader.get_setting("answerability/zoo") is None
     found = kb.restricted(Access(where=OURS)).search("anchor", dataset_id="kb")
-    assert (found.answerability, found.warnings) == (None, ())
+    assert (found.evidence and found.evidence.calibrated, found.warnings) == (False, ())
 
 
 def test_layers_of_folders_have_no_part_in_the_scores_of_a_filter_on_names() -> None:

@@ -76,7 +76,7 @@ def said(service: Service, question: str, given: dict[str, Any]) -> Any:
         )
         for hit in found.hits
     ]
-    return hits, found.exhausted, found.warnings, found.answerability
+    return hits, found.exhausted, found.warnings, found.evidence
 
 
 @settings(max_examples=40, deadline=None)

@@ -258,16 +258,16 @@ def test_a_calibration_is_shown_and_kept_when_asked_for(shell: Shell) -> None:
     assert set(rows) == {"bm25", "vector", "bm25+vector"}
     assert float(rows["bm25"][0]) > 0.9
     assert "nothing was kept" in ran.err
-    assert json.loads(shell("search", "violin2", "--json").out)["answerability"] is None
+    assert not json.loads(shell("search", "violin2", "--json").out)["evidence"]["calibrated"]
     ran = shell("eval", "calibrate", "golden.yaml", "--save", "--json")
     answer = json.loads(ran.out)
     assert (answer["dataset_id"], answer["saved"], answer["missed"]) == ("default", True, 0)
     assert answer["calibration"]["answered"] == 12
     found = json.loads(shell("search", "what is the violin2", "--json").out)
-    assert found["answerability"] == "enough"
+    assert (found["evidence"]["level"], found["evidence"]["calibrated"]) == ("strong", True)
     lost = json.loads(shell("search", "why does a chapter quote", "--json").out)
     assert lost["hits"]
-    assert lost["answerability"] == "nothing"
+    assert lost["evidence"]["level"] == "none"
 
 
 def test_a_golden_set_without_unanswerable_questions_does_not_calibrate(shell: Shell) -> None:

@@ -329,9 +329,30 @@ def test_hits_come_in_their_order_and_ten_of_them_fit_a_screen(shell: Shell) -> 
     assert len(longer) > 24
 
 
+def test_hits_end_where_the_evidence_ends_unless_a_number_is_asked_for(shell: Shell) -> None:
+    for at in range(6):
+        shell.write(f"birds/{at}.md", f"A gull number {at} cries over the pier.\n")
+    shell.write("birds/map.md", "Take the train to Sassnitz.\n")
+    assert shell("put", "birds", "-d", "birds").code == 0
+    asked = ("search", "Sassnitz", "-d", "birds")
+    found = shell(*asked)
+    assert [line for line in found.text.splitlines() if "#" in line] == ["map.md:1  #1"]
+    assert "6 more, without a word of it: -n 7" in found.err
+    names = shell(*asked, "--files")
+    assert (names.text, "6 more" in names.err) == ("map.md\n", True)
+    whole = shell(*asked, "-n", "7")
+    assert (whole.text.count("#"), "more" in whole.err) == (8, False)  # a marker has one, too
+    other = ("which number of loans does the central bank refuse", "-d", "birds", "--mode", "bm25")
+    foreign = shell("search", *other)
+    assert (foreign.text.count("#"), "probably not about it" in foreign.err) == (3, True)
+    names = shell("search", *other, "--files")
+    assert (names.text, "6 more, hardly about it" in names.err, names.code) == ("", True, 0)
+    assert len(json.loads(shell(*asked, "--json").out)["hits"]) == 7
+
+
 def test_a_line_marks_where_hits_begin_that_hold_no_word_of_the_query(shell: Shell) -> None:
     mark = "-- no word of the query from #{} on --"
-    ran = shell("search", "retries", "-d", "default")
+    ran = shell("search", "retries", "-d", "default", "-n", "10")
     assert [line for line in ran.text.splitlines() if not line.startswith(" ")][1] == (
         mark.format(2)
     )

@@ -16,7 +16,7 @@ from triptych.errors import ValidationError
 from triptych.evaluation import calibrate, read_golden
 from triptych.evaluation.calibration import JudgedSignals, area_under_curve, fit_model
 from triptych.evaluation.collections import Collection, JudgedQuery
-from triptych.records import Candidate, RankedList
+from triptych.records import Candidate, Evidence, RankedList, Result
 from triptych.search.answerability import (
     Calibration,
     HeldOut,
@@ -147,8 +147,14 @@ def test_a_signal_that_says_nothing_claims_nothing_on_held_out_questions() -> No
     assert model.held_out.refused < 0.15
 
 
+def judged(result: Result) -> str | None:
+    """What the calibration says; None where it says nothing."""
+    evidence = result.evidence
+    return evidence.level if evidence is not None and evidence.calibrated else None
+
+
 def test_calibrated_searches_say_whether_they_answer(kb: Service) -> None:
-    assert kb.search("who keeps the ferry", dataset_id="shore").answerability is None
+    assert judged(kb.search("who keeps the ferry", dataset_id="shore")) is None
     found = calibrate(kb, questions(), dataset_id="shore", top_k=3)
     assert (found.calibration.answered, found.missed) == (12, 0)
     assert set(found.calibration.models) == {"bm25", "vector", "bm25+vector"}
@@ -161,21 +167,22 @@ def test_calibrated_searches_say_whether_they_answer(kb: Service) -> None:
     for mode in ("hybrid", "bm25", "vector"):
         for top_k in (1, 5):
             asked = Query(text="who keeps the ferry", dataset_id="shore", mode=mode, top_k=top_k)
-            assert kb.search(asked).answerability == "enough"
+            assert judged(kb.search(asked)) == "strong"
     lost = kb.search("explain the parliament of the violin", dataset_id="shore")
     assert lost.hits
-    assert lost.answerability == "nothing"
+    assert judged(lost) == "none"
     # What is shown of it, and in which order, does not matter.
     page = kb.search("who keeps the ferry", dataset_id="shore", offset=2)
-    assert page.answerability == "enough"
-    assert kb.search("ferry", dataset_id="shore", layer="L0").answerability is None
-    assert kb.search_documents("ferry", dataset_id="shore").answerability is None
+    assert judged(page) == "strong"
+    assert judged(kb.search("ferry", dataset_id="shore", layer="L0")) is None
+    assert judged(kb.search_documents("ferry", dataset_id="shore")) is None
 
 
 def test_without_hits_there_is_nothing_calibrated_or_not(kb: Service) -> None:
     found = kb.search("glacier", dataset_id="shore", mode="bm25")
-    assert (found.hits, found.answerability) == ((), "nothing")
-    assert kb.search("ferry", dataset_id="shore", offset=50).answerability is None
+    assert found.hits == ()
+    assert found.evidence == Evidence(level="none", reason="Nothing was found.")
+    assert judged(kb.search("ferry", dataset_id="shore", offset=50)) is None
 
 
 def test_a_calibration_of_another_configuration_is_not_used(kb: Service) -> None:
@@ -188,7 +195,7 @@ def test_a_calibration_of_another_configuration_is_not_used(kb: Service) -> None
     ):
         save_calibration(kb.capabilities.settings, "shore", attrs.evolve(made, **changed))
         result = kb.search("who keeps the ferry", dataset_id="shore")
-        assert result.answerability is None
+        assert judged(result) is None
         (warning,) = (each for each in result.warnings if "judged" in each)
         assert words in warning
         assert "eval calibrate" in warning
@@ -197,7 +204,7 @@ def test_a_calibration_of_another_configuration_is_not_used(kb: Service) -> None
     key = "answerability/shore"
     assert settings.set_setting(key, "{", expected=settings.get_setting(key))
     result = kb.search("who keeps the ferry", dataset_id="shore")
-    assert result.answerability is None
+    assert judged(result) is None
     assert any("cannot be read" in each for each in result.warnings)
 
 
@@ -214,8 +221,8 @@ def test_a_lane_without_a_model_leaves_the_result_unjudged(kb: Service) -> None:
     only = attrs.evolve(made, models={"bm25": made.models["bm25"]})
     save_calibration(kb.capabilities.settings, "shore", only)
     ask = "who keeps the ferry"
-    assert kb.search(ask, dataset_id="shore", mode="bm25").answerability == "enough"
-    assert kb.search(ask, dataset_id="shore").answerability is None
+    assert judged(kb.search(ask, dataset_id="shore", mode="bm25")) == "strong"
+    assert judged(kb.search(ask, dataset_id="shore")) is None
 
 
 def test_few_questions_are_refused(kb: Service) -> None:
@@ -281,7 +288,7 @@ def test_a_cached_answer_is_judged_by_the_calibration_of_now() -> None:
     with triptych.open("memory://", embedder="hash", semantic_cache=True) as kb:
         kb.put_documents("shore", documents())
         ask = "who keeps the ferry"
-        assert kb.search(ask, dataset_id="shore").answerability is None
+        assert judged(kb.search(ask, dataset_id="shore")) is None
         made = calibrate(kb, questions(), dataset_id="shore").calibration
         save_calibration(kb.capabilities.settings, "shore", made)
-        assert kb.search(ask, dataset_id="shore").answerability == "enough"
+        assert judged(kb.search(ask, dataset_id="shore")) == "strong"

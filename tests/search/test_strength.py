@@ -1,9 +1,10 @@
-"""The plain word for how far evidence supports what was found."""
+"""How far evidence supports what was found, in one record."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import attrs
 import numpy as np
@@ -12,9 +13,9 @@ from hypothesis import given, strategies as st
 from numpy.typing import NDArray
 
 import triptych
-from triptych.records import EmbedKind, Strength
+from triptych.records import EmbedKind, Evidence, Strength
 from triptych.search.answerability import Calibration, HeldOut, LaneModel, save_calibration
-from triptych.search.strength import LIMITS, Evidence
+from triptych.search.strength import LIMITS, Scale
 from triptych.service import Service
 from triptych.testing.fakes import ScriptedLLM
 from triptych.text import CorpusStats, get_analyzer
@@ -52,6 +53,12 @@ def kb() -> Iterator[Service]:
         yield service
 
 
+def level(kb: Service, query: str, **options: Any) -> str:
+    evidence = kb.search(query, dataset_id="d", **options).evidence
+    assert evidence is not None
+    return evidence.level
+
+
 def located(embedder: Compass) -> Service:
     kb = triptych.open("memory://", embedder=embedder, llm=None)
     kb.put_documents("d", {f"n{at}": f"{at} north" for at in (0, 5, 10)})
@@ -60,73 +67,113 @@ def located(embedder: Compass) -> Service:
 
 def test_keywords_alone_tell_an_answer_from_another_subject(kb: Service) -> None:
     found = kb.search("turn the lid off the kettle", dataset_id="d")
-    assert found.strength in ("fair", "strong")
-    assert "rare words" in found.strength_reason
+    assert found.evidence is not None
+    assert found.evidence.level in ("fair", "strong")
+    assert "rare words" in found.evidence.numbers
     other = kb.search(
         "which plates does the central bank's interest rate policy turn on", dataset_id="d"
     )
     assert other.hits
-    assert other.strength == "none"
-    assert "rare words" in other.strength_reason
+    assert other.evidence == Evidence(
+        level="none",
+        reason="These are probably not about it.",
+        numbers=other.evidence.numbers,
+        weak_from=other.evidence.weak_from,
+    )
 
 
 def test_nothing_found_is_none(kb: Service) -> None:
     found = kb.search("zebra", dataset_id="d")
-    assert (found.strength, found.strength_reason) == ("none", "nothing was found")
-    assert found.weak_from is None
+    assert found.evidence == Evidence(level="none", reason="Nothing was found.")
 
 
 @pytest.mark.parametrize(
     ("angle", "mode", "word"),
-    [(90, None, "none"), (90, "vector", "none"), (60, "vector", "fair"), (5, "vector", "strong")],
+    [(90, None, "none"), (90, "vector", "none"), (65, "vector", "fair"), (5, "vector", "strong")],
 )
 def test_vectors_are_read_by_the_embedders_range(angle: int, mode: str | None, word: str) -> None:
     with located(Compass()) as kb:
         found = kb.search(f"is it at {angle + 10} degrees", dataset_id="d", mode=mode)
-        assert found.strength == word
-        assert f"cosine of {np.cos(np.deg2rad(angle)):.2f}" in found.strength_reason
+        assert found.evidence.level == word
+        assert f"cosine of {np.cos(np.deg2rad(angle)):.2f}" in found.evidence.numbers
 
 
 def test_an_unknown_embedder_never_makes_it_none() -> None:
     with located(Compass(cosine_range=None)) as kb:
         found = kb.search("is it at 100 degrees", dataset_id="d")
         assert found.hits
-        assert (found.strength, found.weak_from) == ("weak", None)
-        assert "not known" in found.strength_reason
+        assert (found.evidence.level, found.evidence.weak_from) == ("weak", None)
+        assert "not known" in found.evidence.numbers
 
 
 def test_a_question_in_words_that_are_not_there_is_never_none() -> None:
-    with located(Compass()) as kb:
-        found = kb.search("wohin zeigt denn der 100 Kompass", dataset_id="d")
-        assert found.strength == "weak"
-        assert "hardly a word of the question occurs here" in found.strength_reason
+    asked, terms = "wohin zeigt denn der Kompass", ["wohin", "zeigt", "denn", "der", "kompass"]
+    stats = CorpusStats(document_count=2_000, total_length=9, document_frequencies={})
+    scale = Scale({"bm25", "vector"}, (0.2, 0.6), asked, terms, stats)
+    level, numbers = scale.level({"vector": 0.25})
+    assert level == "weak"
+    assert "hardly a word of the question occurs here" in numbers
+    assert scale.level({"vector": 0.15})[0] == "none"  # nor is anything near
 
 
 def test_texts_without_vectors_are_judged_by_keywords() -> None:
     with triptych.open("memory://", embedder=Compass(), llm=None) as kb:
         kb.put_documents("d", TEXTS, embed="later")
-        assert kb.search("turn the lid off the kettle", dataset_id="d").strength == "strong"
+        assert level(kb, "turn the lid off the kettle") == "strong"
 
 
 def test_hits_below_the_evidence_are_marked_and_stay() -> None:
     with triptych.open("memory://", embedder=Compass(), llm=None) as kb:
-        kb.put_documents("d", {f"n{at}": f"{at} north" for at in (0, 20, 85, 89)})
+        kb.put_documents("d", {f"n{at}": f"{at} north" for at in (0, 20, 100, 110)})
         found = kb.search("0 degrees", dataset_id="d")
-        assert [hit.doc_name for hit in found] == ["n0", "n20", "n85", "n89"]
-        assert found.weak_from == 2
+        assert [hit.doc_name for hit in found] == ["n0", "n20", "n100", "n110"]
+        assert found.evidence.weak_from == 2
         views = views_of(found.hits, SourceFiles(kb))
-        shown = render_hits(views, width=80, show_dataset=False, weak_from=found.weak_from)
+        shown = render_hits(views, width=80, show_dataset=False, weak_from=found.evidence.weak_from)
         lines = [line.plain for line in shown]
-        assert lines[lines.index("-- weak from here on --") + 1].startswith("n85")
-        assert kb.search("0 degrees", dataset_id="d", offset=1).weak_from == 1
-        assert kb.search("0 degrees", dataset_id="d", offset=3).weak_from == 0
-        assert kb.search("0 degrees", dataset_id="d", top_k=2).weak_from is None
+        assert lines[lines.index("-- weak from here on --") + 1].startswith("n100")
+        assert kb.search("0 degrees", dataset_id="d", offset=1).evidence.weak_from == 1
+        assert kb.search("0 degrees", dataset_id="d", offset=3).evidence.weak_from == 0
+        assert kb.search("0 degrees", dataset_id="d", top_k=2).evidence.weak_from is None
+
+
+@pytest.mark.parametrize("angle", [0, 90])
+def test_one_word_or_two_are_judged_by_where_they_stand(angle: int) -> None:
+    with triptych.open("memory://", embedder=Compass(), llm=None) as kb:
+        texts = {f"n{at}.md": f"# Note\n\n{at + 60} degrees of east wind" for at in range(20)}
+        texts["ferry.md"] = f"# Harbour\n\n{angle} degrees, a paraffin lamp"
+        kb.put_documents("d", texts)
+        for query, expected, reason in (
+            ("paraffin", "fair", "The word is in 1 passage."),
+            ("Harbour", "strong", "The word is in a heading or a name."),
+            ("ferry", "strong", "The word is in a heading or a name."),
+            ("wind", "fair", "The word is in 20 passages."),
+            ("paraffin lamp", "fair", "The words are in at most 1 passage."),
+            ("paraffin wind", "weak", "No passage that was found holds all of the words."),
+        ):
+            found = kb.search(query, dataset_id="d").evidence
+            assert found is not None
+            assert (found.level, found.reason) == (expected, reason)
+        assert kb.search("paraffin", dataset_id="d").evidence.weak_from == 1
+
+
+def test_what_is_usual_for_other_subjects_grows_with_the_store() -> None:
+    def above(chunks: int) -> float:
+        stats = CorpusStats(
+            document_count=chunks, total_length=9, document_frequencies={"ship": 1, "leave": 1}
+        )
+        asked = "when does the ship leave"
+        scale = Scale({"bm25", "vector"}, (0.25, 0.6), asked, ["ship", "leave"], stats)
+        return scale.of({"vector": 0.3})
+
+    assert above(6) > 0 > above(2_000)
+    assert above(2_000) == above(100_000)  # what was not measured is taken to stay
 
 
 def test_layers_and_whole_documents_have_no_word(kb: Service) -> None:
-    assert kb.search("kettle", dataset_id="d", layer="L0").strength is None
-    assert kb.search_documents("kettle", dataset_id="d").strength is None
-    assert kb.search("", dataset_id="d", where={"doc_name": "stove"}).strength is None
+    assert kb.search("kettle", dataset_id="d", layer="L0").evidence is None
+    assert kb.search_documents("kettle", dataset_id="d").evidence is None
+    assert kb.search("", dataset_id="d", where={"doc_name": "stove"}).evidence is None
 
 
 OTHER = "which plates does the central bank's interest rate policy turn on"
@@ -136,8 +183,10 @@ def test_ask_abstains_at_none_and_says_why(kb: Service) -> None:
     llm = ScriptedLLM("Four [1].")
     answer = kb.ask(OTHER, dataset_id="d", llm=llm)
     assert (answer.reason, answer.usage.calls) == ("nothing", 0)
-    assert any("rare words" in warning for warning in answer.warnings)
-    assert kb.context(OTHER, 500, dataset_id="d").strength == "none"
+    assert "no evidence: These are probably not about it." in answer.warnings
+    pack = kb.context(OTHER, 500, dataset_id="d")
+    assert pack.evidence.level == "none"
+    assert answer.pack.pieces == pack.pieces  # what is nearest can still be shown
     forced = kb.ask(OTHER, dataset_id="d", llm=llm, answerability=lambda result: "enough")
     assert forced.reason == ""
 
@@ -162,7 +211,8 @@ def test_a_calibration_wins_over_the_word(kb: Service) -> None:
     )
     save_calibration(kb.store.capabilities.settings, "d", calibration)
     found = kb.search(OTHER, dataset_id="d", mode="bm25")
-    assert (found.strength, found.answerability) == ("none", "enough")
+    assert (found.evidence.level, found.evidence.calibrated) == ("strong", True)
+    assert found.evidence.reason == "These probably answer it."
     assert kb.ask(OTHER, dataset_id="d", llm=ScriptedLLM("Four [1].")).reason == ""
 
 
@@ -170,8 +220,8 @@ def test_the_tools_say_the_word(kb: Service) -> None:
     tools = {tool.name: tool for tool in knowledge_tools(kb)}
     for name, arguments in (("knowledge_search", {}), ("knowledge_context", {"token_budget": 500})):
         said = json.loads(tools[name].call({"query": OTHER, **arguments}))
-        assert said["strength"] == "none"
-        assert any("evidence is none" in warning for warning in said["warnings"])
+        assert said["evidence"] == "none"
+        assert any("These are probably not" in warning for warning in said["warnings"])
 
 
 scores = st.floats(0, 50)
@@ -187,12 +237,12 @@ def test_more_evidence_never_makes_a_weaker_word(
     )
     for lanes in ({"bm25"}, {"vector"}, {"bm25", "vector"}):
         for span in ((0.25, 0.6), None):
-            evidence = Evidence(lanes=lanes, cosines=span, text="lid", terms=["lid"], stats=stats)
-            low, high = (
-                evidence.word({"bm25": each(score, other), "vector": each(cosine, nearer)})[0]
-                for each in (min, max)
+            scale = Scale(lanes=lanes, cosines=span, text="lid", terms=["lid"], stats=stats)
+            worse, better = (
+                {"bm25": each(score, other), "vector": each(cosine, nearer)} for each in (min, max)
             )
+            low, high = (scale.level(best)[0] for best in (worse, better))
             assert WORDS.index(low) <= WORDS.index(high)
-            if evidence.doubts:
+            if scale.doubts(worse):
                 assert low != "none"
     assert list(LIMITS.values()) == sorted(LIMITS.values())

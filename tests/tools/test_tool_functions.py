@@ -174,7 +174,7 @@ def test_an_answer_is_markdown_where_it_is_asked_for() -> None:
         tools = {tool.name: tool for tool in knowledge_tools(service, format="markdown")}
         text = tools["knowledge_search"](query="tea")
         assert text.startswith(
-            "- warnings: `[]`\n- exhausted: yes\n- strength: fair\n- cursor: none\n\n## hits 1\n"
+            "- warnings: `[]`\n- exhausted: yes\n- evidence: fair\n- cursor: none\n\n## hits 1\n"
         )
         assert "- doc_name: a.md\n" in text
         # The fence is longer than the document's own.

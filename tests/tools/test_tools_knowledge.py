@@ -65,7 +65,7 @@ def names(answer: Mapping[str, Any]) -> list[tuple[str, str]]:
 def test_a_search_answers_with_hits_of_every_dataset(service: Service) -> None:
     answer = find(service, query="kettle")
     assert sorted(names(answer)) == [("docs", "broker.md"), ("home", "tea.md")]
-    assert list(answer) == ["hits", "warnings", "exhausted", "strength", "cursor"]
+    assert list(answer) == ["hits", "warnings", "exhausted", "evidence", "cursor"]
     assert (answer["warnings"], answer["exhausted"], answer["cursor"]) == ([], True, None)
     hit = answer["hits"][0]
     assert hit["content"] == BROKER.strip()

@@ -17,6 +17,7 @@ from rich.text import Text
 from triptych._internal.wording import counted
 from triptych.errors import ValidationError
 from triptych_adapters.cli.command import command, option
+from triptych_adapters.cli.hits import excerpt
 from triptych_adapters.cli.names import SourceFiles, shown_path
 from triptych_adapters.cli.options import (
     AnswerModel,
@@ -37,8 +38,11 @@ from triptych_adapters.cli.output import visible
 from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
-    from triptych.answers import Answer, AnswerStream, CitedSource
+    from triptych.answers import Answer, AnswerStream, Piece
     from triptych.records import Message
+
+_NEAREST = 3
+"""The passages that are shown in place of an answer."""
 
 _CITED = re.compile(r"\[[0-9][0-9,;、 –-]*\]")
 
@@ -167,7 +171,13 @@ def _finish(session: Session, answer: Answer, files: SourceFiles) -> None:
     if answer.citations:
         output.say("")
     for source in answer.citations:
-        output.say(_footnote(source, files))
+        output.say(_footnote(source.piece, files))
+    if answer.reason in ("nothing", "weak"):
+        for piece in sorted(answer.pack.pieces, key=lambda each: each.number)[:_NEAREST]:
+            output.say("")
+            output.say(_footnote(piece, files))
+            for line in excerpt(piece.text, (), width=output.stdout.width - 4):
+                output.say(Text.assemble("    ", line))
     output.warn(*answer.warnings)
     if answer.reason == "nothing":
         output.note("nothing was found that answers: the model was not called")
@@ -199,9 +209,9 @@ def _styled(piece: str) -> Text:
     return text
 
 
-def _footnote(source: CitedSource, files: SourceFiles) -> Text:
-    """A source that an answer cites: its number, file, lines and section."""
-    cited = source.citation
+def _footnote(piece: Piece, files: SourceFiles) -> Text:
+    """A source: its number, file, lines and section."""
+    cited = piece.citation
     path = files.path(cited.dataset_id, cited.doc_name)
     name = cited.doc_name or f"[{cited.dataset_id}]"
     place = name if path is None else shown_path(path)
@@ -216,13 +226,13 @@ def _footnote(source: CitedSource, files: SourceFiles) -> Text:
         place += f" {cited.layer}"
     link = None if path is None else path.as_uri()
     line = Text.assemble(
-        (f"[{source.number}]", "cyan"), " ", (visible(place), Style(bold=True, link=link))
+        (f"[{piece.number}]", "cyan"), " ", (visible(place), Style(bold=True, link=link))
     )
     if cited.heading_path:
         line.append(f"  {visible(' > '.join(cited.heading_path))}", style="italic")
     if cited.stale is not None:
         line.append(f"  stale: {cited.stale}", style="yellow")
-    if signs := dict.fromkeys(sign.kind for sign in source.piece.signs):
+    if signs := dict.fromkeys(sign.kind for sign in piece.signs):
         line.append(f"  written for models? {', '.join(signs)}", style="yellow")
     return line
 

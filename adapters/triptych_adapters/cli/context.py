@@ -164,8 +164,6 @@ def context(
     output.write(visible(pack.tail))
     pieces = counted(len(pack.pieces), "piece")
     output.note(f"{pieces}, {pack.tokens} of {pack.budget} tokens ({pack.counter})")
-    if pack.pieces and pack.strength in ("weak", "none"):
-        output.note(f"the evidence is {pack.strength}: {pack.strength_reason}")
     return None
 
 

@@ -256,12 +256,12 @@ def render_hits(
     lines = _MOST_LINES
     if height is not None and views:
         lines = min(max((height - _OTHER_ROWS) // len(views) - 1, 1), lines)
-    wordless = len(list(takewhile(_is_wordless, reversed(views)))) if marked else 0
+    wordless = len(list(takewhile(is_wordless, reversed(views)))) if marked else 0
     for at, view in enumerate(views):
-        if at == weak_from:
-            shown.append(Text("-- weak from here on --", style="yellow"))
         if wordless and at == len(views) - wordless:
             shown.append(Text(f"-- no word of the query from #{view.rank} on --", style="yellow"))
+        elif at == weak_from:
+            shown.append(Text("-- weak from here on --", style="yellow"))
         shown.append(_heading(view, width, show_dataset=show_dataset))
         text = excerpt(_body(view.hit), view.hit.terms, width=room, lines=lines)
         shown += [Text.assemble(_INDENT, line) for line in text]
@@ -269,7 +269,7 @@ def render_hits(
     return shown
 
 
-def _is_wordless(view: HitView) -> bool:
+def is_wordless(view: HitView) -> bool:
     """Whether a chunk or layer was found by its vector, and holds no term of the query."""
     from triptych.text import matches
 

@@ -10,7 +10,7 @@ import attrs
 
 from triptych.errors import NotAvailableError, ValidationError
 from triptych_adapters.cli.command import command, option
-from triptych_adapters.cli.hits import HitView, place_of, render_hits, views_of
+from triptych_adapters.cli.hits import HitView, is_wordless, place_of, render_hits, views_of
 from triptych_adapters.cli.names import SourceFiles, find_document, open_in_editor, shown_path
 from triptych_adapters.cli.options import (
     AsOf,
@@ -250,6 +250,7 @@ def search(
             views, about = explained(searched, asked, views, documents=documents, ranker=own)
     output = session.output
     output.warn(*result.warnings)
+    chosen = top_k is not None or offset > 0  # so many, or a page of them
     if not output.as_json and (note := moment_note(result)):
         output.note(note)
     if output.as_json:
@@ -257,26 +258,25 @@ def search(
             {"query": asked.text}, _json(result, views), {"explain": about} if about else {}
         )
     elif files:
-        _print_files(output, views)
+        shown = views[: len(views) if chosen else _end(result, least=0)]
+        _print_files(output, shown)
+        _say_evidence(output, result, views[len(shown) :])
     else:
+        shown = views[: len(views) if chosen else _end(result, least=1)]
         for line in explanation_lines(about) if about else ():
             output.note(line)
         height = output.stdout.height if output.stdout.is_terminal else 24
         for each in render_hits(
-            views,
+            shown,
             width=output.stdout.width,
             height=None if verbose else height,
             show_dataset=several,
             # Where conditions are met, a word of the query is met too.
             marked=not _conditions(asked),
-            weak_from=result.weak_from,
+            weak_from=None if result.evidence is None else result.evidence.weak_from,
         ):
             output.say(each)
-        judged = result.answerability
-        if views and judged in ("weak", "nothing"):
-            output.note(f"as an answer, by the dataset's calibration: {judged}")
-        elif views and judged is None and result.strength in ("weak", "none"):
-            output.note(f"the evidence is {result.strength}: {result.strength_reason}")
+        _say_evidence(output, result, views[len(shown) :], numbers=verbose or explain)
     if result.cache_similarity is not None:
         near = f"{result.cache_similarity:.2f}"
         output.note(f"from the semantic cache: a question asked before is {near} near")
@@ -284,6 +284,33 @@ def search(
         output.note(_no_hits(asked))
     elif open_first:
         _open(output, views[0])
+
+
+def _end(result: Result, *, least: int) -> int:
+    """How many hits have evidence; ``least`` of them, and three where none is about the query, are
+    shown in any case if there is any to show."""
+    evidence = result.evidence
+    if evidence is None or (evidence.weak_from is None and evidence.level != "none"):
+        return len(result.hits)
+    if evidence.level == "none":
+        return 3 * least
+    return max(evidence.weak_from or 0, least)
+
+
+def _say_evidence(
+    output: Output, result: Result, left_out: Sequence[HitView], *, numbers: bool = False
+) -> None:
+    """What the hits are worth, where that is not much, and how to see those that are left out."""
+    evidence = result.evidence
+    if evidence is None or not result.hits:
+        return
+    if evidence.level in ("weak", "none"):
+        output.note(evidence.reason)
+    if numbers and evidence.numbers:
+        output.note(f"{evidence.level}: {evidence.numbers}")
+    if left_out:
+        how = "without a word of it" if all(map(is_wordless, left_out)) else "hardly about it"
+        output.note(f"{len(left_out)} more, {how}: -n {len(result.hits)}")
 
 
 def _named(service: Service, text: str, asked: Query) -> str:

@@ -39,13 +39,6 @@ _NEAR: Final = 2_000
 """Names that are looked at for one like a misspelt one."""
 _SORTED: Final = 5_000
 """Documents of a dataset up to which they are sorted by time: that reads all of them."""
-_MEANS: Final[Mapping[str, str]] = {
-    "strong": "The documents are very probably about it.",
-    "fair": "The documents are probably about it.",
-    "weak": "The hits may be about something else.",
-    "none": "The documents are hardly about it.",
-}
-"""What the strength of the evidence means."""
 
 
 @attrs.frozen(kw_only=True)
@@ -180,7 +173,6 @@ def bench(visit: Visit) -> Made:
         "facets": facets(listed),
         "names": list(dict.fromkeys(info.name for info in listed))[:_NAMES],
         "result": None,
-        "means": _MEANS,
         "lanes": {},
         "steps": None,
         "why": None,

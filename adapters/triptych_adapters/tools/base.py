@@ -283,7 +283,7 @@ _CUT: Final = _object(
 )
 _LEFT_OUT: Final = _list(_text("A field that did not fit."))
 _QUOTED: Final = _text("Quoted from a document.")
-_STRENGTH: Final = _text("The strength of the evidence: strong, fair, weak or none.")
+_EVIDENCE: Final = _text("The evidence that it is about the query: strong, fair, weak or none.")
 _METADATA: Final = {"type": "object"}
 _SIGNS: Final = _list({"type": "object"})
 _PLACED: Final = {"dataset_id": _TEXT, "name": _TEXT, "version": _WHOLE}
@@ -318,7 +318,7 @@ HITS: Final = _object(
         "hits": _list(HIT),
         "warnings": _list(_TEXT),
         "exhausted": {"type": "boolean"},
-        "strength": _STRENGTH,
+        "evidence": _EVIDENCE,
         "why": {
             "type": "object",
             "description": "The explanation for the document in the argument why.",
@@ -333,7 +333,7 @@ CONTEXT: Final = _object(
         "prefix_digest": _text("Changes if the prefix changes."),
         "context": _text("Cited pieces, each below a line that names its source."),
         "warnings": _list(_TEXT),
-        "strength": _STRENGTH,
+        "evidence": _EVIDENCE,
     },
 )
 DOCUMENT: Final = _object(

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 import attrs
 
 from triptych.answers.pack import ContextPack
-from triptych.records import Explanation, Layer, Query, Result, Scope
+from triptych.records import Explanation, Layer, Query, Scope
 from triptych.records.serialization import to_json as to_plain
 from triptych.service import Service
 from triptych.text.tokens import TokenCounter
@@ -40,7 +40,7 @@ def search_tool(base: Base) -> Tool:
             "version, position and score. A hit with 'stale' may be outdated, for the given "
             "reason. A long answer is split: 'cursor' continues, and a hit with 'cut' shows only "
             "these characters of its content. If 'exhausted' is true, "
-            f"nothing else was found. With 'strength' none the hits hardly answer. {QUOTED}"
+            f"nothing else was found. With 'evidence' none the hits hardly answer. {QUOTED}"
         ),
         {
             "query": QUERY["query"],
@@ -90,22 +90,19 @@ def _search(base: Base, arguments: dict[str, Any]) -> dict[str, Any]:
         result = base.service.search(query)
         told = base.service.explain(query, arguments["why"]) if "why" in arguments else None
     hits = [compact(to_plain(hit), HIT) for hit in result.hits]
-    doubts = _doubts(result) if hits and result.answerability is None else ()
-    said = [*doubts, *base.said(result.warnings)]
+    evidence = result.evidence
+    said = base.said(result.warnings)
+    if hits and evidence is not None and evidence.level in ("weak", "none"):
+        said = [evidence.reason, *said]
     answer: dict[str, Any] = {
         "hits": [],
         "warnings": _bounded(said, base.max_tokens // 4),
         "exhausted": result.exhausted,
-        **({"strength": result.strength} if result.strength else {}),
+        **({"evidence": evidence.level} if evidence else {}),
     }
     if told is not None:
         answer["why"] = _why(told, base.max_tokens // 4)
     return base.fill_by_place(answer, "hits", hits, start, asked)
-
-
-def _doubts(found: Result | ContextPack) -> Iterator[str]:
-    if found.strength in ("weak", "none"):
-        yield f"the evidence is {found.strength}: {found.strength_reason}"
 
 
 def _why(told: Explanation, max_tokens: int) -> dict[str, Any]:
@@ -231,12 +228,11 @@ def _context(base: Base, arguments: dict[str, Any]) -> dict[str, Any]:
         if pack.prefix.digest != arguments.get("prefix_digest"):
             answer["prefix"] = pack.prefix.text
     answer |= {"context": pack.render(), "warnings": []}
-    if pack.strength:
-        answer["strength"] = pack.strength
+    if pack.evidence:
+        answer["evidence"] = pack.evidence.level
     room = budget - tokens(answer)
     warnings = []
-    doubts = _doubts(pack) if pack.pieces else ()
-    for each in (*_signs(pack), *doubts, *base.said(pack.warnings)[:1]):
+    for each in (*_signs(pack), *base.said(pack.warnings)[:2]):
         if room > 8:
             warnings.append(clip(each, room))
             room -= tokens(warnings[-1])

@@ -22,6 +22,7 @@ from triptych.answers.records import (
     CitedSource as CitedSource,
 )
 from triptych.answers.replay import MissingPiece as MissingPiece, Replay as Replay
+from triptych.answers.retrieval import ContextParameters as ContextParameters
 from triptych.answers.search_results import (
     as_search_results as as_search_results,
     cited_passage as cited_passage,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -22,7 +22,16 @@ from triptych.answers.retrieval import Retrieved
 from triptych.contracts import LLM, AnswerabilityJudge
 from triptych.contracts.models import check_llm, how_to_set
 from triptych.errors import NotAvailableError, ProviderError, UnusableAnswerError, ValidationError
-from triptych.records import Answerability, Layer, Message, ModelUsage, Prices, Query, check_whole
+from triptych.records import (
+    Answerability,
+    Layer,
+    Message,
+    ModelUsage,
+    Prices,
+    Query,
+    Strength,
+    check_whole,
+)
 from triptych.search.model_rewriters import make_standalone
 from triptych.search.question_log import QuestionLog
 from triptych.telemetry import Operation
@@ -136,9 +145,7 @@ class Answerer:
         reason: Abstention = ""
         if verdict == "nothing" or (verdict == "weak" and request.abstain_if_weak):
             reason = verdict
-        if reason and pack.pieces and pack.strength == "none" and request.answerability is None:
-            warnings.append(pack.strength_reason)
-        if verdict == "weak":
+        if verdict == "weak" and request.answerability is not None:
             warnings.append("the hits hardly answer the question")
         return _Asked(request, meter, standalone, pack, found.usage, reason, warnings, self._log)
 
@@ -155,17 +162,20 @@ def _standalone(request: AskRequest, meter: MeteredLLM, warnings: list[str]) -> 
         return question
 
 
+_VERDICTS: Mapping[Strength, Answerability] = {"none": "nothing", "weak": "weak"}
+
+
 def _verdict(request: AskRequest, found: Retrieved, pack: ContextPack) -> Answerability:
     if not pack.pieces:
         return "nothing"
     if found.result is None:
         return "enough"
     if request.answerability is None:
-        # Calibration and evidence speak of chunks: without any, layers were found.
-        if not found.result.hits:
+        evidence = found.result.evidence
+        # Evidence speaks of chunks: without any, layers were found.
+        if evidence is None or not found.result.hits:
             return "enough"
-        unsupported = found.result.strength == "none"
-        return found.result.answerability or ("nothing" if unsupported else "enough")
+        return _VERDICTS.get(evidence.level, "enough")
     verdict: Any = request.answerability(found.result)
     if verdict not in ("enough", "weak", "nothing"):
         raise ValidationError(

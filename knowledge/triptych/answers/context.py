@@ -115,6 +115,10 @@ class ContextBuilder:
             )
         if prefix is not None:
             warnings += prefix.warnings
+        evidence = None if found.result is None else found.result.evidence
+        if pieces and evidence is not None and evidence.level in ("weak", "none"):
+            doubt = "no" if evidence.level == "none" else evidence.level
+            warnings.append(f"{doubt} evidence: {evidence.reason}")
         return ContextPack(
             query=query.text,
             pieces=pieces,
@@ -124,8 +128,7 @@ class ContextBuilder:
             counter=counting.name,
             exact=counting.exact,
             warnings=tuple(warnings),
-            strength=None if found.result is None else found.result.strength,
-            strength_reason="" if found.result is None else found.result.strength_reason,
+            evidence=evidence,
             count=counting.count,
             mark=mark,
             prefix=prefix,

@@ -20,11 +20,11 @@ from triptych.records import (
     NO_CHUNK,
     Candidate,
     DerivedSig,
+    Evidence,
     Hit,
     Layer,
     Query,
     StaleReason,
-    Strength,
     to_layer,
 )
 from triptych.records.serialization import NOT_PLAIN
@@ -310,8 +310,7 @@ class ContextPack:
         counter: the counter of the tokens; ``exact`` is False if it estimates them.
         warnings: the warnings of the searches, and what did not fit the budget.
         as_of: the moment or version that was searched, None for the current state.
-        strength: `Result.strength` of the search for chunks, None without chunks;
-            ``strength_reason`` explains it.
+        evidence: `Result.evidence` of the search for chunks, None without chunks.
         prefix: the part of the prompt that precedes it and is the same for every question; None
             without ``prefix_tokens``. No piece repeats a piece of it, but sentences may recur.
         mark: the name of the delimiters around each text, which occurs in no document; "" without
@@ -329,8 +328,7 @@ class ContextPack:
     exact: bool
     warnings: tuple[str, ...] = ()
     as_of: int | datetime | None = None
-    strength: Strength | None = None
-    strength_reason: str = ""
+    evidence: Evidence | None = None
     prefix: ContextPrefix | None = None
     count: Callable[[str], int] = attrs.field(repr=False, eq=False, metadata=NOT_PLAIN)
     mark: str = attrs.field(default="", eq=False)

@@ -47,6 +47,7 @@ from triptych.records.hits import (
     CandidateRow as CandidateRow,
     Candidates as Candidates,
     ChunkPlace as ChunkPlace,
+    Evidence as Evidence,
     Hit as Hit,
     RankedList as RankedList,
     Result as Result,

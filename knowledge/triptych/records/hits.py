@@ -29,7 +29,6 @@ from triptych.records.serialization import to_json
 from triptych.records.values import (
     NO_CHUNK,
     SNIPPET_LENGTH,
-    Answerability,
     Layer,
     StaleReason,
     Strength,
@@ -219,6 +218,27 @@ class Hit:
         return self.content[start:end]
 
 
+@attrs.frozen(kw_only=True, slots=True)
+class Evidence:
+    """How far the hits of a search are about its query.
+
+    Attributes:
+        level: "strong", "fair", "weak" or "none".
+        reason: what that means, in words for people.
+        numbers: what it was read from; "" without any.
+        calibrated: whether the dataset's calibration said it (`triptych.evaluation.calibrate`):
+            "strong" then means that the hits answer the question.
+        weak_from: the index of the first hit from which on there is hardly any evidence; None where
+            there is some for each.
+    """
+
+    level: Strength
+    reason: str
+    numbers: str = ""
+    calibrated: bool = False
+    weak_from: int | None = None
+
+
 @attrs.frozen(kw_only=True, slots=True, repr=False)
 class Result(Sequence[Hit]):
     """The hits of a search, best first, with warnings.
@@ -227,11 +247,8 @@ class Result(Sequence[Hit]):
     hits. ``usage`` is the usage of each language model that rewrote the query. ``cache_similarity``
     is the cosine of this question and the one whose cached result is returned (`SemanticCache`),
     None for a new search. ``as_of`` is the moment or version that was searched, None for the
-    current state. ``answerability`` tells whether the hits answer the question: "enough", "weak" or
-    "nothing". It is "nothing" without a hit, and None if the dataset has no valid calibration
-    (`triptych.evaluation.calibrate`). ``strength`` rates the evidence of the lanes for the hits
-    without a calibration, for chunks only; ``strength_reason`` explains it. ``weak_from`` is the
-    index of the first hit from which on there is hardly any evidence.
+    current state. ``evidence`` says how far the hits are about the query; it is None where chunks
+    were not searched, and without a keyword or vector lane whose scores can be read.
     """
 
     hits: tuple[Hit, ...] = ()
@@ -240,10 +257,7 @@ class Result(Sequence[Hit]):
     usage: tuple[ModelUsage, ...] = ()
     cache_similarity: float | None = None
     as_of: int | datetime | None = None
-    answerability: Answerability | None = None
-    strength: Strength | None = None
-    strength_reason: str = ""
-    weak_from: int | None = None
+    evidence: Evidence | None = None
 
     def __len__(self) -> int:
         return len(self.hits)

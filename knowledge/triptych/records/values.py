@@ -31,7 +31,7 @@ Answerability = Literal["enough", "weak", "nothing"]
 """Whether the hits of a search answer the question."""
 
 Strength = Literal["strong", "fair", "weak", "none"]
-"""How strong the evidence for a result is in the lanes, without a calibration."""
+"""How strong the evidence is that the hits of a search are about its query."""
 
 NO_CHUNK = -1
 """`Hit.chunk_index` of a hit that is a layer or a whole document."""

@@ -236,17 +236,16 @@ class ResultJudge:
         """
         if request.target != "chunk" or found.lists is None:
             return None, ()
-        verdict: Answerability | None = "nothing"
+        verdict: Answerability | None = None
         warnings: tuple[str, ...] = ()
         if found.hits:
             calibration, warnings = self.calibration(request)
-            verdict = None
             if calibration is not None:
                 verdict = self.verdict(calibration, request, found.lists)
-        query = request.query
-        if self._log is not None and verdict in ("nothing", "weak") and not query.offset:
+        query, unanswered = request.query, verdict if found.hits else "nothing"
+        if self._log is not None and unanswered in ("nothing", "weak") and not query.offset:
             with SEARCHES.given_up():  # it may wait for who writes
-                failed = self._log.note(query.text, query.dataset_ids, verdict, found.hits)
+                failed = self._log.note(query.text, query.dataset_ids, unanswered, found.hits)
             warnings += (failed,) if failed else ()
         return verdict, warnings
 

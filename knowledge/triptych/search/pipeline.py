@@ -38,7 +38,7 @@ from triptych.search.query_vectors import SearchProbe, embed_queries
 from triptych.search.reach import SPARE, Reach
 from triptych.search.request import Found, RequestResolver, SearchRequest, Tuned
 from triptych.search.retrievers import SPARSE
-from triptych.search.strength import strength_of
+from triptych.search.strength import evidence_of
 from triptych.search.trace import note, note_retrieval
 from triptych.search.tuned import not_tuned
 
@@ -425,7 +425,7 @@ class SearchPipeline:
         hits = tuple(found.hits[query.offset :])
         warnings = request.warnings + found.warnings
         judge = self._judge
-        answerability, judged = judge.judge(request, found) if judge else (None, ())
+        verdict, judged = judge.judge(request, found) if judge else (None, ())
         if found.lists is None:
             telemetry.note(mode="list", hits=len(hits))
         else:
@@ -439,8 +439,7 @@ class SearchPipeline:
             warnings=warnings,
             exhausted=found.exhausted,
             usage=request.usage,
-            answerability=answerability,
-            **strength_of(self._capabilities, self._derivation, request, found),
+            evidence=evidence_of(self._capabilities, self._derivation, request, found, verdict),
         )
         return result, found
 

@@ -1,4 +1,4 @@
-"""Rating the evidence for a result without a calibration.
+"""Rating the evidence that the hits of a search are about its query, without a calibration.
 
 docs/explanation/answerability.md has what its constants were chosen on, and how often it is wrong.
 """
@@ -9,27 +9,43 @@ import math
 import re
 from collections.abc import Mapping, Sequence, Set
 from functools import cached_property
-from typing import Any
+from typing import Final
 
 import attrs
 
 from triptych.contracts import Capabilities
 from triptych.derivation.deriver import Deriver
-from triptych.records import Candidates, Hit, Strength
+from triptych.records import Answerability, Candidates, Evidence, Hit, Strength
 from triptych.search.request import Found, SearchRequest
-from triptych.text import CorpusStats
+from triptych.text import CorpusStats, matches
 
-LIMITS: Mapping[Strength, float] = {"none": 1.0, "weak": 1.4, "fair": 2.0}  # where each ends
+LIMITS: Final[Mapping[Strength, float]] = {"none": 0.0, "weak": 0.3, "fair": 0.8}
+"""Where each level ends, by how much the evidence is above what foreign questions reach."""
 
-_WEAK_HIT = 0.4  # the evidence below which hits at the end of a result are weak
-_SHARE = 2.5  # of the question's idf: what a keyword search has in place of a cosine
-_KEYWORDS = 0.8  # what keywords are taken to say where only vectors were searched
-_KEYWORDS_NONE = 0.8  # the limit of "none" where only keywords were searched
+MEANS: Final[Mapping[Strength, str]] = {
+    "strong": "These are very probably about it.",
+    "fair": "These are probably about it.",
+    "weak": "These may not be about it.",
+    "none": "These are probably not about it.",
+}
+_JUDGED: Final[Mapping[Answerability, tuple[Strength, str]]] = {
+    "enough": ("strong", "These probably answer it."),
+    "weak": ("weak", "These may not answer it."),
+    "nothing": ("none", "These probably do not answer it."),
+}
+
+_WEAK_HIT, _BELOW = -0.1, 0.5  # hits at the end are weak below this, and so far below the best
+_WORDS = 0.66  # the weight of the words beside the vectors
+_GROWTH, _SMALL = 0.16, 33  # of what foreign questions reach, and the chunks where that is 0
+_VECTOR_GROWTH, _VECTOR_SMALL = 0.067, 66  # the same by vectors alone
+_LARGE = 2000  # chunks: of more it was not measured
+_SHARE, _KEYWORDS, _KEYWORD_SCALE = 2.5, 0.8, 0.6  # of a search by keywords alone
 _KNOWN, _FUNCTION = 0.25, 0.15  # one of these shares of a question's words makes it legible
+_FEW = 2  # words that name a subject rather than ask
 
 
 @attrs.frozen(slots=True)
-class Evidence:
+class Scale:
     """What scores of lanes are worth for one question.
 
     Attributes:
@@ -54,32 +70,55 @@ class Evidence:
     def _total(self) -> float:
         return math.fsum(map(self.stats.idf, self.terms))
 
+    @cached_property
+    def _words(self) -> int:
+        return len(re.findall(r"\w+", self.text))
+
     def of(self, scores: Mapping[str, float]) -> float:
-        """The evidence of scores by lane. A lane that has none adds 0."""
+        """By how much scores by lane are above what questions about another subject reach.
+
+        The best of many texts is nearer by chance than the best of few, and shares more words: what
+        is usual grows with the logarithm of the number of chunks. A lane that has no score adds 0.
+        """
         score = scores.get("bm25", 0.0)
-        matched = score / self._rare
+        share = score / self._total if self._total else 0.0
         if self.cosines is None or "vector" not in self.lanes:
-            return matched + (_SHARE * score / self._total if self._total else 0.0)
+            return (score / self._rare + _SHARE * share - _KEYWORDS) * _KEYWORD_SCALE
         low, high = self.cosines
         nearness = (scores.get("vector", low) - low) / (high - low)
-        return nearness + (matched if "bm25" in self.lanes else _KEYWORDS)
+        chunks = min(max(self.stats.document_count, 1), _LARGE)
+        if "bm25" not in self.lanes:
+            return nearness - _VECTOR_GROWTH * math.log(chunks / _VECTOR_SMALL)
+        # A long question holds more words that no text has: its share is smaller.
+        words = share * math.sqrt(len(self.terms))
+        return nearness + _WORDS * words - _GROWTH * math.log(chunks / _SMALL)
 
     @cached_property
-    def doubts(self) -> Sequence[str]:
+    def names_a_subject(self) -> bool:
+        """Whether it is one word or two, and all of them occur: no question, but what it is about.
+
+        The cosine of so short a text says little.
+        """
+        there = self.stats.document_frequencies
+        occur = all(there.get(term, 0) for term in self.terms)
+        return "bm25" in self.lanes and bool(self.terms) and self._words <= _FEW and occur
+
+    def doubts(self, best: Mapping[str, float]) -> Sequence[str]:
         """Why the evidence cannot be read in full."""
         known = {"bm25", "vector"} if self.cosines else {"bm25"}
         doubts = [] if known >= self.lanes else ["what the other scores mean is not known"]
         there = sum(self.stats.document_frequencies.get(term, 0) > 0 for term in self.terms)
-        words = len(re.findall(r"\w+", self.text))
+        near = self.cosines is None or best.get("vector", 0.0) >= self.cosines[0]
         # The texts may be in another language, which the embedder reads or not.
-        if there < _KNOWN * len(self.terms) and words - len(self.terms) <= _FUNCTION * words:
+        functions = self._words - len(self.terms)
+        if near and there < _KNOWN * len(self.terms) and functions <= _FUNCTION * self._words:
             doubts.append("hardly a word of the question occurs here")
         return doubts
 
-    def word(self, best: Mapping[str, float]) -> tuple[Strength, str]:
-        """The word for each lane's best score, and why. It is not "none" where there are doubts."""
+    def level(self, best: Mapping[str, float]) -> tuple[Strength, str]:
+        """The level for each lane's best score, and its numbers. It is not "none" with doubts."""
         value, said = self.of(best), []
-        word: Strength = next((each for each, limit in LIMITS.items() if value < limit), "strong")
+        level: Strength = next((each for each, limit in LIMITS.items() if value < limit), "strong")
         if "vector" in self.lanes and self.cosines:
             low, high = self.cosines
             said.append(
@@ -89,24 +128,46 @@ class Evidence:
         if "bm25" in self.lanes:
             worth = best.get("bm25", 0.0) / self._rare
             said.append(f"the best keyword match is worth {worth:.1f} rare words")
-        enough = "vector" not in self.lanes and value >= _KEYWORDS_NONE
-        if word == "none" and (self.doubts or enough):
-            word = "weak"
-        return word, ", and ".join([*said, *self.doubts])
+        doubts = self.doubts(best)
+        if level == "none" and doubts:
+            level = "weak"
+        return level, ", and ".join([*said, *doubts])
 
 
-def strength_of(
-    capabilities: Capabilities, derivation: Deriver, request: SearchRequest, found: Found
-) -> Mapping[str, Any]:
-    """The fields of a `Result` that say it; none but for a search of chunks."""
+def evidence_of(
+    capabilities: Capabilities,
+    derivation: Deriver,
+    request: SearchRequest,
+    found: Found,
+    judged: Answerability | None = None,
+) -> Evidence | None:
+    """The evidence for what was found; None but for a search of chunks.
+
+    ``judged`` is what the dataset's calibration says, None without one.
+    """
     statistics = capabilities.document_search
-    if request.target != "chunk" or found.lists is None or statistics is None:
-        return {}
+    if request.target != "chunk" or found.lists is None:
+        return None
     if not found.hits:
-        return {"strength": "none", "strength_reason": "nothing was found"}
+        return Evidence(level="none", reason="Nothing was found.")
+    evidence = None
+    if statistics is not None:
+        scale, best = _scale(capabilities, derivation, request, found)
+        evidence = _rated(scale, best, found.hits[request.query.offset :])
+    if judged is None:
+        return evidence
+    level, reason = _JUDGED[judged]
+    made = evidence or Evidence(level=level, reason=reason)
+    return attrs.evolve(made, level=level, reason=reason, calibrated=True)
+
+
+def _scale(
+    capabilities: Capabilities, derivation: Deriver, request: SearchRequest, found: Found
+) -> tuple[Scale, Mapping[str, float]]:
+    """The scale of a search, and the best score of each lane."""
     best: dict[str, float] = {}
     dataset_id = request.query.dataset_ids[0]
-    for _, ranked in found.lists:
+    for _, ranked in found.lists or ():
         rows = Candidates.of(ranked.candidates).rows
         if not rows and ranked.lane != "bm25":
             continue  # vectors may still be to come
@@ -115,14 +176,45 @@ def strength_of(
             dataset_id = rows[0][3]
         best[ranked.lane] = max(score, best.get(ranked.lane, score))
     terms = request.terms_in(dataset_id)
-    stats = statistics.corpus_stats(request.query.dataset_ids, terms)
+    assert capabilities.document_search is not None
+    stats = capabilities.document_search.corpus_stats(request.query.dataset_ids, terms)
     embedder = derivation.of_space(request.query.embed_sig).embedder
     cosines = getattr(embedder, "cosine_range", None)
-    evidence = Evidence(best.keys(), cosines, request.query.text, terms, stats)
-    hits: Sequence[Hit] = found.hits[request.query.offset :]
-    kept = len(hits)
-    while kept and evidence.of(hits[kept - 1].scores) < _WEAK_HIT and not evidence.doubts:
-        kept -= 1
-    word, reason = evidence.word(best)
+    return Scale(best.keys(), cosines, request.query.text, terms, stats), best
+
+
+def _rated(scale: Scale, best: Mapping[str, float], hits: Sequence[Hit]) -> Evidence:
+    level, numbers = scale.level(best)
+    reason, kept = MEANS[level], len(hits)
+    # A later page, and a step that reorders, may show none of the texts that hold the words.
+    holding = [at for at, hit in enumerate(hits) if "bm25" in hit.scores]
+    if scale.names_a_subject and holding:
+        level, reason = _where(scale, [hits[at] for at in holding])
+        kept = holding[-1] + 1
+    elif level == "none":
+        kept = 0
+    elif not scale.doubts(best):
+        limit = min(_WEAK_HIT, scale.of(best) - _BELOW)
+        while kept and scale.of(hits[kept - 1].scores) < limit:
+            kept -= 1
     weak_from = kept if kept < len(hits) else None
-    return {"strength": word, "strength_reason": reason, "weak_from": weak_from}
+    return Evidence(level=level, reason=reason, numbers=numbers, weak_from=weak_from)
+
+
+def _where(scale: Scale, hits: Sequence[Hit]) -> tuple[Strength, str]:
+    """What it says that one word or two are in these hits, and in what of them."""
+    terms = len(set(scale.terms))
+    word = "word is" if terms == 1 else "words are"
+    if any(_held(hit, named=True) == terms for hit in hits):
+        return "strong", f"The {word} in a heading or a name."
+    if any(_held(hit) == terms for hit in hits):
+        number = min(scale.stats.document_frequencies[term] for term in scale.terms)
+        passages = "1 passage" if number == 1 else f"{number} passages"
+        return "fair", f"The {word} in {'at most ' * (terms > 1)}{passages}."
+    return "weak", "No passage that was found holds all of the words."
+
+
+def _held(hit: Hit, *, named: bool = False) -> int:
+    """How many terms a hit's headings and name hold, and its text unless ``named``."""
+    said = "\n".join((*hit.heading_path, hit.doc_name, *([] if named else [hit.content])))
+    return len({number for _, _, number in matches(said, hit.terms)})

