@@ -37,25 +37,19 @@ from triptych.service import Service
 NOTES = Path(__file__).parent / "data/short-notes.jsonl"
 DATASET, LEVELS = "docs", ("none", "weak", "fair", "strong")
 _HEADING = re.compile(r"^#{1,3} +(.+?) *(?:\{.*\})?$", re.MULTILINE)
-_COMMON = frozenset(
-    [
-        "about",
-        "from",
-        "have",
-        "into",
-        "more",
-        "other",
-        "that",
-        "their",
-        "them",
-        "then",
-        "this",
-        "using",
-        "what",
-        "when",
-        "with",
-    ]
-)
+_COMMON = {
+    "about",
+    "from",
+    "have",
+    "into",
+    "more",
+    "that",
+    "their",
+    "this",
+    "using",
+    "what",
+    "with",
+}
 Answers = Sequence[tuple[str, Sequence[str]]]
 """Questions, each with the documents that answer it."""
 

@@ -58,10 +58,9 @@ def check_answers(
     """Search the chunks for each question, and check keywords and abstention, if there are any.
 
     ``keywords@1`` and ``keywords@10``: `keyword_coverage` of the first hit and of ten hits, over
-    the questions with keywords. ``abstention_precision``: the share of "nothing" results whose
-    question has no answer; ``abstention_recall``: the share of questions without an answer whose
-    result is "nothing" (`Result.answerability`). Without a calibration only results without hits
-    are "nothing".
+    the questions with keywords. ``abstention_precision``: of the results whose
+    evidence is "none" (`Result.evidence`), the share whose question has no answer;
+    ``abstention_recall``: the share of questions without an answer whose evidence is "none".
     """
     negative = any(query.unanswerable for query in queries)
     asked = [query for query in queries if query.keywords or negative]
@@ -76,10 +75,11 @@ def check_answers(
         if query.keywords:
             values["keywords@1"].append(keyword_coverage(query.keywords, result.hits[:1]))
             values[f"keywords@{TOP_K}"].append(keyword_coverage(query.keywords, result.hits))
-        if negative and result.answerability == "nothing":
+        none = result.evidence is not None and result.evidence.level == "none"
+        if negative and none:
             values["abstention_precision"].append(float(query.unanswerable))
         if query.unanswerable:
-            values["abstention_recall"].append(float(result.answerability == "nothing"))
+            values["abstention_recall"].append(float(none))
     return {name: bootstrap({name: row})[name] for name, row in values.items() if row}
 
 
