@@ -39,9 +39,9 @@ from triptych.service import Service
 from triptych.text.tokens import ESTIMATE
 
 NOTES = Path(__file__).parent / "data/short-notes.jsonl"
-BUDGETS = (300, 1_000, 2_000)
+BUDGETS = (300, 1_000)
 DATASET = "docs"
-CONVERSATIONS, TURNS = 3, 60
+CONVERSATIONS, TURNS = 2, 50
 Values = dict[str, list[float]]
 """By measure, the value of each question."""
 
@@ -194,7 +194,7 @@ def main() -> None:
     chosen = [each for each in made if each.name.startswith(tuple(options.set) or "")]
     measures = [f"{each} {budget}" for budget in BUDGETS for each in ("first", "held")]
     print(f"| set | search | {' | '.join(measures)} |")
-    print(f"|{'---|' * 8}")
+    print("|" + "---|" * 6)
     total: dict[str, Values] = {}
     for each in chosen:
         store = options.work / f"{each.name.replace(' ', '-').split(',')[0]}.db"
