@@ -23,7 +23,6 @@ from triptych_adapters.cli.options import (
     Where,
     asked_of,
     moment_note,
-    note_unknown_fields,
     query_fields,
 )
 from triptych_adapters.cli.output import Output
@@ -238,12 +237,6 @@ def search(
         searched = service if pipeline is None else getattr(target, "service", service)
         views = views_of(result.hits, SourceFiles(searched))
         several = dataset is None and len(searched.list_datasets()) > 1
-        if not views:
-            from triptych.search.syntax import parse_query
-
-            read = parse_query(asked).where if asked.syntax else {}
-            fields = {key: list(values) for key, values in read.items()}
-            note_unknown_fields(session.output, searched, dataset, given["where"], fields)
         about: Mapping[str, Any] = {}
         if explain:
             own = None if pipeline is None else target.pipeline.ranker

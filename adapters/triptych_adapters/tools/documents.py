@@ -245,9 +245,13 @@ def _list(base: Base, arguments: dict[str, Any]) -> dict[str, Any]:
             f"{', …' if len(datasets) > _SHOWN else ''}"
         )
     after = position.after or ("", "")
+    where, found = arguments.get("where"), {}
     with base.own_dataset():
+        if where and datasets and "cursor" not in arguments:
+            listed = base.service.search("", dataset_ids=datasets, where=where, top_k=1)
+            found = {} if listed.hits else {"warnings": base.said(listed.warnings)}
         return base.fill_by_key(
-            {},
+            found,
             "documents",
             _listed(base, datasets, after, arguments, named=bool(named)),
             position,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -426,6 +426,11 @@ class SearchPipeline:
         warnings = request.warnings + found.warnings
         judge = self._judge
         answerability, judged = judge.judge(request, found) if judge else (None, ())
+        if not found.hits and query.filter.tree is not None:
+            from triptych.search.filter_hints import filter_hints
+
+            with suppress(NotAvailableError):  # tables in place
+                warnings += tuple(filter_hints(self._living, query.dataset_ids, query.filter.tree))
         if found.lists is None:
             telemetry.note(mode="list", hits=len(hits))
         else:
