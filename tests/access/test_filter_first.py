@@ -78,6 +78,7 @@ CALLS: dict[str, Call] = {
     "ask": lambda s, w: s.ask("tea", dataset_id="kb", where=w, llm=ScriptedLLM("It is [1].")),
     "pipeline": lambda s, w: s.pipeline("saved").search("tea", where=w),
     "suggestion": lambda s, w: missed(s),
+    "near words": lambda s, w: s.search("pott bluee", dataset_id="kb"),
 }
 EVERY = ("search", "listing", "list", "documents", "abstracts")
 """The calls that are made with each filter: the others evaluate it as these do."""

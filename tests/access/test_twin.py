@@ -25,7 +25,16 @@ from triptych.testing.fakes import ScriptedLLM
 
 Call = Callable[[Service], Any]
 
-LATER = ("anchor rope", "zebra", "tide twice a day", "the", "nothing of the kind", "4711")
+LATER = (
+    "anchor rope",
+    "zebra",
+    "tide twice a day",
+    "the",
+    "nothing of the kind",
+    "4711",
+    "zebrra anchro",
+    "plain nobodi",
+)
 
 
 def searches(call: Callable[[Service, Any], Any]) -> list[Call]:

@@ -52,7 +52,7 @@ def filter_hints(
         kinds = {comparison_key(info.metadata[field])[0] for info in held}
         for each in asked:
             wanted = {kind for kind, _ in each.values} - {"list"}
-            if each.field != field or not wanted or wanted & kinds or some(_of_kinds(each)):
+            if each.field != field or not wanted or wanted & kinds or len(held) == _LOOKED_AT:
                 continue
             if each.operator == "contains" and "list" in kinds:
                 continue
@@ -68,15 +68,3 @@ def _asked(tree: FilterTree | None) -> Iterator[Condition]:
     elif isinstance(tree, And | Or):
         for part in tree.parts:
             yield from _asked(part)
-
-
-def _of_kinds(condition: Condition) -> FilterTree:
-    """Whatever is of the type of one of the condition's values, in any number of documents."""
-    parts: list[FilterTree] = []
-    for kind, value in condition.values:
-        if kind == "bool":
-            parts.append(Condition(condition.field, "in", (("bool", True), ("bool", False))))
-        elif kind != "list":
-            parts += [Condition(condition.field, "lt", ((kind, value),))]
-            parts += [Condition(condition.field, "gte", ((kind, value),))]
-    return Or(tuple(parts))

@@ -439,13 +439,20 @@ class SearchPipeline:
             warnings += judged
             if telemetry.is_observed():
                 telemetry.note(mode=str(query.mode), hits=len(hits))
+        can = self._capabilities
+        strength, unknown = strength_of(can, self._derivation, request, found)
+        if unknown and can.document_search is not None:
+            from triptych.search.near_words import near_words
+
+            chunks, living = self._store.chunks, self._living
+            warnings += tuple(near_words(can.document_search, chunks, living, request, unknown))
         result = Result(
             hits=hits,
             warnings=warnings,
             exhausted=found.exhausted,
             usage=request.usage,
             answerability=answerability,
-            **strength_of(self._capabilities, self._derivation, request, found),
+            **strength,
         )
         return result, found
 

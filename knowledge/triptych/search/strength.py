@@ -97,13 +97,12 @@ class Evidence:
 
 def strength_of(
     capabilities: Capabilities, derivation: Deriver, request: SearchRequest, found: Found
-) -> Mapping[str, Any]:
-    """The fields of a `Result` that say it; none but for a search of chunks."""
+) -> tuple[Mapping[str, Any], Sequence[str]]:
+    """The fields of a `Result` that say it, none but for a search of chunks; and the question's
+    terms that no chunk holds."""
     statistics = capabilities.document_search
     if request.target != "chunk" or found.lists is None or statistics is None:
-        return {}
-    if not found.hits:
-        return {"strength": "none", "strength_reason": "nothing was found"}
+        return {}, ()
     best: dict[str, float] = {}
     dataset_id = request.query.dataset_ids[0]
     for _, ranked in found.lists:
@@ -116,6 +115,9 @@ def strength_of(
         best[ranked.lane] = max(score, best.get(ranked.lane, score))
     terms = request.terms_in(dataset_id)
     stats = statistics.corpus_stats(request.query.dataset_ids, terms)
+    unknown = [term for term in terms if term not in stats.document_frequencies]
+    if not found.hits:
+        return {"strength": "none", "strength_reason": "nothing was found"}, unknown
     embedder = derivation.of_space(request.query.embed_sig).embedder
     cosines = getattr(embedder, "cosine_range", None)
     evidence = Evidence(best.keys(), cosines, request.query.text, terms, stats)
@@ -125,4 +127,4 @@ def strength_of(
         kept -= 1
     word, reason = evidence.word(best)
     weak_from = kept if kept < len(hits) else None
-    return {"strength": word, "strength_reason": reason, "weak_from": weak_from}
+    return {"strength": word, "strength_reason": reason, "weak_from": weak_from}, unknown
