@@ -154,13 +154,16 @@ def how_to_set(setting: str) -> str:
 
 
 def check_call(model: object, method: str, *given: str, **named: str) -> None:
-    """Check by its signature, without a call, that ``method`` takes these arguments.
+    """Check, without a call, that ``model`` has a method that takes these arguments.
 
     What tells no signature, as functions in C may, passes.
 
     Raises:
-        ValidationError: it does not.
+        ValidationError: it has none.
     """
+    form = f"{method}({', '.join((*given, *(['*', *named] if named else ())))})"
+    if isinstance(model, type) or not callable(getattr(model, method, None)):
+        raise ValidationError(f"{model!r:.80} has no method {method}: give an object with {form}")
     try:
         signature = inspect.signature(getattr(model, method))
     except (TypeError, ValueError):
@@ -168,11 +171,8 @@ def check_call(model: object, method: str, *given: str, **named: str) -> None:
     try:
         signature.bind(*given, **named)
     except TypeError as error:
-        called = ", ".join((*given, *(f"{name}={value}" for name, value in named.items())))
         raise ValidationError(
-            f"{method}{signature} of the {type(model).__name__} does not take the call "
-            f"{method}({called}): {error}. Define {method}"
-            f"(self, {', '.join((*given, *(['*', *named] if named else ())))})"
+            f"{method}{signature} of the {type(model).__name__} is called as {form}: {error}"
         ) from None
 
 

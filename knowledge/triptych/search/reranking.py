@@ -73,10 +73,6 @@ class Rerank:
     optional: bool = False
 
     def __attrs_post_init__(self) -> None:
-        if isinstance(self.reranker, type) or not callable(getattr(self.reranker, "scores", None)):
-            raise ValidationError(
-                f"{self.reranker!r} is not a reranker: give an object with signature and scores"
-            )
         check_call(self.reranker, "scores", "query", "texts")
         if self.candidates is not None and not 1 <= self.candidates <= _MOST_CANDIDATES:
             raise ValidationError(

@@ -207,11 +207,6 @@ class ServiceOptions:
             *((rewriter, "rewrite", "query") for rewriter in rewriters_of(self.rewriter)),
             *(((self.ranker, "rank", "query", "lists"),) if self.ranker is not None else ()),
         ):
-            if isinstance(each, type) or not callable(getattr(each, method, None)):
-                raise ValidationError(
-                    f"{each!r:.80} has no method {method}: give an object of a class that has it "
-                    "(see triptych.contracts)"
-                )
             check_call(each, method, *given)
         if self.llm is not None:
             check_llm(self.llm)
