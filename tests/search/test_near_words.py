@@ -89,6 +89,13 @@ def test_a_word_above_a_text_is_found_too(kb: Service) -> None:
     assert near(kb, "keepars")
 
 
+def test_a_store_without_datasets_has_no_words() -> None:
+    with triptych.open("memory://") as empty:
+        found = empty.search("schedular", scope="all")
+        assert (found.hits, found.warnings, found.strength) == ((), (), "none")
+        assert not empty.context("schedular", 300, scope="all").pieces
+
+
 @settings(max_examples=50, deadline=None)
 @given(text=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40))
 def test_any_query_is_taken(text: str) -> None:

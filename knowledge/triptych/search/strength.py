@@ -103,6 +103,9 @@ def strength_of(
     statistics = capabilities.document_search
     if request.target != "chunk" or found.lists is None or statistics is None:
         return {}, ()
+    nothing = {"strength": "none", "strength_reason": "nothing was found"}
+    if not request.query.dataset_ids:
+        return nothing, ()
     best: dict[str, float] = {}
     dataset_id = request.query.dataset_ids[0]
     for _, ranked in found.lists:
@@ -117,7 +120,7 @@ def strength_of(
     stats = statistics.corpus_stats(request.query.dataset_ids, terms)
     unknown = [term for term in terms if term not in stats.document_frequencies]
     if not found.hits:
-        return {"strength": "none", "strength_reason": "nothing was found"}, unknown
+        return nothing, unknown
     embedder = derivation.of_space(request.query.embed_sig).embedder
     cosines = getattr(embedder, "cosine_range", None)
     evidence = Evidence(best.keys(), cosines, request.query.text, terms, stats)
