@@ -186,11 +186,6 @@ def check_llm(llm: object, *methods: str) -> LLM:
     if llm is None:
         raise NotAvailableError(f"there is no language model: {how_to_set('llm')}")
     for method in ("generate", *methods):
-        if isinstance(llm, type) or not callable(getattr(llm, method, None)):
-            raise ValidationError(
-                f"{llm!r:.80} is not a language model: give an object with signature, generate "
-                "and stream"
-            )
         check_call(llm, method, "messages", max_tokens="n")
     check_text(getattr(llm, "signature", None), f"the signature of the {type(llm).__name__}")
     return cast(LLM, llm)
