@@ -144,6 +144,11 @@ READS: Mapping[str, list[Call]] = {
     ]
     + [lambda s: s.explain("zebra", "animals.md", dataset_id="zoo")]
     + [lambda s, n=n: s.explain("zebra", n, scope="all") for n in NAMES],
+    "similar": [
+        lambda s, p=p, m=m: s.similar(*p, **m)
+        for p in PLACES
+        for m in ({}, {"chunk": 0}, {"top_k": 1}, {"where": {"team": "theirs"}})
+    ],
     "context": [
         *searches(lambda s, q: context_of(s, q)),
         lambda s: context_of(s, Query(text="anchor", dataset_id="kb", as_of=2)),
