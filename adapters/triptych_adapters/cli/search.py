@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import attrs
 
 from triptych.errors import NotAvailableError, ValidationError
-from triptych_adapters.cli.command import command, option
+from triptych_adapters.cli.command import argument, command, option
 from triptych_adapters.cli.hits import HitView, place_of, render_hits, views_of
 from triptych_adapters.cli.names import SourceFiles, find_document, open_in_editor, shown_path
 from triptych_adapters.cli.options import (
@@ -22,6 +22,7 @@ from triptych_adapters.cli.options import (
     PipelineOption,
     Where,
     asked_of,
+    conditions,
     moment_note,
     query_fields,
 )
@@ -277,6 +278,30 @@ def search(
         output.note(_no_hits(asked))
     elif open_first:
         _open(output, views[0])
+
+
+@command("triptych similar guide/start.md", "triptych similar guide/start.md -n 3 --where lang=en")
+def similar(
+    session: Session,
+    name: Annotated[str, argument("NAME", "The document's name or file.")],
+    dataset: Dataset = None,
+    top_k: Annotated[int, option("--top-k -n -k N", "Maximum number of hits.")] = 10,
+    where: Where = None,
+) -> None:
+    """Find the passages of other documents that are most like a document.
+
+    It compares the stored vectors and calls no model.
+    """
+    with session.service(dataset=dataset or "", tells=True) as service:
+        of, filters = find_document(service, name, dataset), conditions(where or [], "--where")
+        result = service.similar(of.dataset_id, of.name, top_k=top_k, where=filters)
+        views = views_of(result.hits, SourceFiles(service))
+    output = session.output
+    output.warn(*result.warnings)
+    lines = render_hits(views, width=output.stdout.width, show_dataset=False)
+    output.show({"name": of.name}, _json(result, views), lines=lines)
+    if not views:
+        output.note("no hits")
 
 
 def _named(service: Service, text: str, asked: Query) -> str:
