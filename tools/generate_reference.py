@@ -45,6 +45,7 @@ PAGE_OF = {
     "remove": "../how-to/sync.md#let-the-store-remember-the-folders",
     "follow": "../how-to/follow-a-table.md",
     "search": "../how-to/query-syntax.md",
+    "similar": "../how-to/similar.md",
     "ask": "../how-to/ask.md",
     "context": "../how-to/context.md",
     "tag": "../how-to/memory-for-agents.md",

@@ -9,7 +9,7 @@ from typing import NoReturn
 import attrs
 
 from triptych.contracts import LLM, Reranker
-from triptych.contracts.models import how_to_set
+from triptych.contracts.models import check_llm, how_to_set
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import Message
 from triptych_factory.provider_access import (
@@ -81,12 +81,7 @@ def build_llm(
     if llm is None or llm == "none":
         return None
     if not isinstance(llm, str):
-        if isinstance(llm, type) or not callable(getattr(llm, "generate", None)):
-            raise ValidationError(
-                f"{llm!r} is not a language model: give a name ({_names()}), None, or an object "
-                "with signature, generate and stream"
-            )
-        return llm
+        return check_llm(llm)
     provider, model = _known(llm)
     how = access_arguments(provider, (access or {}).get(provider), environ, concurrency=concurrency)
     if provider == "ollama" and context is not None:

@@ -72,9 +72,12 @@ class TriptychError(Exception):
 
     Attributes:
         hint: what to do about it on the command line, or "".
+        report: what a bulk call did before it raised this, or None: see `CancelledError` and
+            `Service.put_documents`.
     """
 
     hint: str = ""
+    report: Any = None
 
     def hinted(self, hint: str) -> Self:
         """Set the hint and return the error itself."""

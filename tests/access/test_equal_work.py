@@ -42,6 +42,7 @@ ROWS: dict[str, list[dict[str, Any]]] = {
     "put_document_layer": [{"layer": "L1", "content": "Of the sea."}],
     "delete_document": [{}, {"if_version": 2}],
     "explain": [{"query": "zebra"}, {"query": "zebra", "where": {"team": "theirs"}}],
+    "similar": [{}, {"chunk": 0}],
     "verify": [{}],
     "rebuild": [{}],
     "embed_pending": [{}],

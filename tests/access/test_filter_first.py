@@ -41,11 +41,13 @@ TRIES = 30
 OURS = 4
 LONG = "a text of more than sixteen bytes"
 ACCESS = Access(where={"team": "ours"})
-ASKED = {"salary", "note", "tags", "$heading", "$name", "$expires_at"}
+ASKED = {"salary", "only red", "note", "tags", "$heading", "$name", "$expires_at"}
 
 WHERES: list[dict[str, Any]] = [
     {"salary": {"$gte": 5}},
     {"salary": 9},
+    {"salary": "9"},
+    {"only red": 1},
     {"$not": {"salary": {"$lt": 5}}},
     {"note": {"$contains": "secret"}},
     {"note": {"$gt": f"{LONG}: r"}},
@@ -76,6 +78,7 @@ CALLS: dict[str, Call] = {
     "ask": lambda s, w: s.ask("tea", dataset_id="kb", where=w, llm=ScriptedLLM("It is [1].")),
     "pipeline": lambda s, w: s.pipeline("saved").search("tea", where=w),
     "suggestion": lambda s, w: missed(s),
+    "near words": lambda s, w: s.search("pott bluee", dataset_id="kb"),
 }
 EVERY = ("search", "listing", "list", "documents", "abstracts")
 """The calls that are made with each filter: the others evaluate it as these do."""
@@ -101,6 +104,7 @@ def metadata_of(number: int, *, passes: bool) -> dict[str, Any]:
         "salary": 9 if passes else 1,
         "note": f"{LONG}: {word}",
         "tags": ["red" if passes else "sea", f"t{number}"],
+        "only red" if passes else "only sea": 1,
     }
 
 
@@ -114,6 +118,7 @@ def hidden(passes: bool) -> Iterator[tuple[str, str, dict[str, Any]]]:
 def ours() -> Iterator[tuple[str, str, dict[str, Any]]]:
     for number in range(OURS):
         metadata = {**metadata_of(number, passes=number % 2 == 0), "team": "ours"}
+        metadata = {key: value for key, value in metadata.items() if not key.startswith("only")}
         yield f"ours{number}.md", f"# {'Red' if number else 'Blue'}\n\nTea {number}.", metadata
 
 

@@ -25,7 +25,16 @@ from triptych.testing.fakes import ScriptedLLM
 
 Call = Callable[[Service], Any]
 
-LATER = ("anchor rope", "zebra", "tide twice a day", "the", "nothing of the kind", "4711")
+LATER = (
+    "anchor rope",
+    "zebra",
+    "tide twice a day",
+    "the",
+    "nothing of the kind",
+    "4711",
+    "zebrra anchro",
+    "plain nobodi",
+)
 
 
 def searches(call: Callable[[Service, Any], Any]) -> list[Call]:
@@ -55,6 +64,9 @@ def search_cases() -> list[Call]:
         {"top_k": 2, "offset": 1},
         {"where": {"year": 2024}},
         {"where": {"team": "theirs"}},
+        {"where": {"zebras": 3}},
+        {"where": {"zebra": 3}},
+        {"where": {"year": "2024"}},
         {"where": {"$not": {"team": "ours"}}},
         {"where": {"doc_name": "zebra.md"}},
         {"where": {"heading": "Zebra"}},
@@ -132,6 +144,11 @@ READS: Mapping[str, list[Call]] = {
     ]
     + [lambda s: s.explain("zebra", "animals.md", dataset_id="zoo")]
     + [lambda s, n=n: s.explain("zebra", n, scope="all") for n in NAMES],
+    "similar": [
+        lambda s, p=p, m=m: s.similar(*p, **m)
+        for p in PLACES
+        for m in ({}, {"chunk": 0}, {"top_k": 1}, {"where": {"team": "theirs"}})
+    ],
     "context": [
         *searches(lambda s, q: context_of(s, q)),
         lambda s: context_of(s, Query(text="anchor", dataset_id="kb", as_of=2)),

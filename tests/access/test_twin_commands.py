@@ -38,6 +38,8 @@ TOOLS: dict[str, list[dict[str, Any]]] = {
         {"query": "zebra", "mode": "bm25", "dataset_id": "kb"},
         {"query": "rope", "layer": "L0"},
         {"query": "zebra", "dataset_id": "zoo"},
+        *({"query": "", "like": each["name"], "dataset_id": each["dataset_id"]} for each in NAMES),
+        *({"query": "any", "like": each["name"]} for each in NAMES),
     ],
     "knowledge_context": [
         {"query": "zebra anchor", "token_budget": 300},
@@ -70,6 +72,8 @@ COMMAND_ROWS: dict[str, list[list[str]]] = {
         *(["zebra", "-d", each] for each in PLACES),
         *(["zebra", "--why", each["name"]] for each in NAMES),
     ],
+    "similar": [[each["name"]] for each in NAMES]
+    + [["ours/tide.md", "-d", each] for each in PLACES],
     "ask": [["where", "is", "the", "zebra"], ["the", "anchor", "-d", "zoo"]],
     "context": [
         *(["zebra", "anchor"], ["zebra", "-d", "zoo"]),

@@ -105,6 +105,11 @@ ROWS: dict[str, Rows] = {
         for name in ("ours/tide.md", "theirs/zebra.md", "none.md")
         for more in ({}, {"mode": "bm25", "top_k": 1})
     ],
+    "similar": [
+        {"name": name, **more}
+        for name in ("ours/tide.md", "theirs/zebra.md", "none.md")
+        for more in ({}, {"chunk": 0}, {"top_k": 1})
+    ],
     "context": [
         {"query": "anchor zebra", "token_budget": 300},
         {"query": "tide", "token_budget": 40, "layers": ["L0", "L2"]},

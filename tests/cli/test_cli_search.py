@@ -514,7 +514,7 @@ def test_the_past_is_searched_and_named(shell: Shell) -> None:
 def test_a_filter_by_a_field_that_no_document_has_names_those_there_are(
     shell: Shell, arguments: tuple[str, ...]
 ) -> None:
-    said = "no document has the field 'colour'; the fields there are: lang\n"
+    said = "no document has 'colour'; the fields are lang\n"
     ran = shell(*arguments)
     assert (ran.code, said in ran.err) == (0, True), ran.err
     assert said not in shell("search", "retries", "--where", "lang=none").err

@@ -38,6 +38,7 @@ COMMANDS = (
     "console",
     "follow",
     "search",
+    "similar",
     "ask",
     "context",
     "get",

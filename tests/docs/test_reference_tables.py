@@ -68,6 +68,7 @@ RUN: dict[str, list[str]] = {
     "list --folders": [],
     "sync": [],
     "search": ["water", "--explain"],
+    "similar": ["default/a.md"],
     "context": ["water"],
     "list --pipelines": [],
     "get": ["default/a.md"],

@@ -209,11 +209,11 @@ def test_an_answer_that_is_no_answer_costs_no_layer_that_was_made(answer: Any) -
 
 @pytest.mark.parametrize("llm", [object(), ScriptedLLM])
 def test_what_is_no_model_is_refused_by_name(llm: Any) -> None:
-    with pytest.raises(ValidationError, match="not a language model"):
+    with pytest.raises(ValidationError, match="has no method"):
         generate_document_context(llm, TEA)
-    with pytest.raises(ValidationError, match="not a language model"):
+    with pytest.raises(ValidationError, match="has no method"):
         generate_dataset_context(llm, [])
-    with pytest.raises(ValidationError, match="not a language model"):
+    with pytest.raises(ValidationError, match="has no method"):
         prompt_sig(llm, "Say it.")
 
 

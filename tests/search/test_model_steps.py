@@ -205,7 +205,7 @@ def test_a_model_as_a_reranker() -> None:
 def test_arguments_that_make_no_sense_are_refused() -> None:
     judge = by_word({})
     for make in (ChunkFilter, LLMReranker):
-        with pytest.raises(ValidationError, match="is not a language model"):
+        with pytest.raises(ValidationError, match="has no method generate"):
             make(object())  # type: ignore[arg-type]
         with pytest.raises(ValidationError, match="passage_limit"):
             make(judge, passage_limit=0)

@@ -179,7 +179,7 @@ def test_bad_scores_are_refused() -> None:
 
     with filled(reranker=Nonsense()) as kb, pytest.raises(ValidationError, match="finite scores"):
         kb.search("the", dataset_id="d")
-    with pytest.raises(ValidationError, match="is not a reranker"):
+    with pytest.raises(ValidationError, match="has no method scores"):
         Rerank(object())  # type: ignore[arg-type]
     with pytest.raises(ValidationError, match="1 to 1000"):
         Rerank(Longest(), candidates=0)

@@ -171,8 +171,9 @@ def test_another_width_under_the_same_signature_is_a_mismatch(kb: Service, moody
     with pytest.raises(DerivationError) as caught:
         kb.put_document("d", "new", "A giraffe is tall.")
     assert isinstance(caught.value.__cause__, ModelMismatchError)
-    report = kb.put_documents("d", {"more": "An owl flies.", "other": "A fox runs."})
-    assert {failure.name for failure in report.failed} == {"more", "other"}
+    with pytest.raises(DerivationError) as caught:
+        kb.put_documents("d", {"more": "An owl flies.", "other": "A fox runs."})
+    assert {failure.name for failure in caught.value.report.failed} == {"more", "other"}
     with pytest.raises(ModelMismatchError):
         kb.put_document_layer("d", "old", "L0", "Stripes.")
 
@@ -180,3 +181,75 @@ def test_another_width_under_the_same_signature_is_a_mismatch(kb: Service, moody
     assert [hit.doc_name for hit in kb.search("zebra", dataset_id="d").hits] == ["old"]
     kb.rebuild(dataset_id="d")
     assert kb.stats("d")[0].stale == 0
+
+
+@pytest.mark.parametrize("how", ["too wide", "KeyError", "RateLimitedError"])
+def test_a_bulk_put_that_fails_whole_for_one_cause_raises_it(
+    kb: Service, moody: Moody, how: str
+) -> None:
+    moody.answer = WRONG[how]
+    texts = {f"{at}.md": f"Text {at} of many. " * (at % 7 + 1) for at in range(300)}
+    with pytest.raises(DerivationError, match=r"'0\.md' is stored as version 1") as caught:
+        kb.dataset("d").put_many(texts)
+    assert len(caught.value.report.failed) == 300
+    assert len(caught.value.__notes__) == 11
+    # Nothing is stored by halves: each is found by keyword, and what lacks a vector says so.
+    assert kb.count_documents("d") == 301
+    assert len(kb.search("text many", dataset_id="d", mode="bm25", top_k=500).hits) == 300
+    assert kb.stats("d")[0].pending == 300
+
+    moody.answer = good
+    assert kb.embed_pending("d").documents == 300
+    assert kb.dataset("d").put_many(texts).unchanged == 300
+
+
+def test_a_bulk_put_with_several_causes_or_a_success_returns_its_report(
+    kb: Service, moody: Moody
+) -> None:
+    def answer(texts: Sequence[str]) -> Any:
+        raise OSError(texts[0][:1])
+
+    moody.answer = answer
+    with pytest.raises(DerivationError):
+        kb.put_documents("d", {"a": "A zebu."})
+    assert len(kb.put_documents("d", {"bad/": "x", "b": "An owl."}).failed) == 2
+    assert kb.put_documents("d", {"old": "A zebra has stripes.", "c": "A fox."}).unchanged == 1
+    assert len(kb.put_documents("d", {"bad/": "x"}).failed) == 1
+    assert kb.put_documents("d", {"e": "A goat."}, embed="later").pending == 1
+
+
+def _embeds(embed: Any) -> Any:
+    return type("Own", (), {"signature": "own/1", "dimension": 4, "embed": embed})()
+
+
+@pytest.mark.parametrize(
+    "embed",
+    [
+        lambda self, texts: texts,
+        lambda self, texts, *, is_query=False: texts,
+        lambda self, *, kind: kind,
+        lambda self, texts, more, *, kind: texts,
+        lambda self, texts, kind, /: texts,
+    ],
+)
+def test_an_embed_that_takes_other_arguments_is_refused_with_the_right_ones(
+    tmp_path: Path, embed: Any
+) -> None:
+    with pytest.raises(ValidationError, match=r"Own is called as embed\(texts, \*, kind\)"):
+        triptych.open(tmp_path / "kb.db", embedder=_embeds(embed))
+    with pytest.raises(ValidationError, match="is called as embed"):
+        triptych.open(tmp_path / "kb.db", embedder=Moody(), next_embedder=_embeds(embed))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "embed",
+    [
+        lambda self, texts, kind: texts,
+        lambda self, texts, *, kind="document", batch=3: texts,
+        lambda *given, **named: given,
+        max,  # in C, without a signature
+    ],
+)
+def test_an_embed_that_takes_the_call_in_any_way_passes(embed: Any) -> None:
+    triptych.open("memory://", embedder=_embeds(embed)).close()

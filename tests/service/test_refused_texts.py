@@ -14,11 +14,13 @@ import triptych
 from triptych import ProviderError, Service, deadlines
 from triptych.errors import (
     CancelledError,
+    DerivationError,
     ProviderSetupError,
     ProviderTimeoutError,
     RateLimitedError,
 )
 from triptych.records import SparseVector
+from triptych.records.reports import reported
 from triptych.testing.builders import sparse_of
 from triptych.vectors.refused import REFUSED_SETTINGS, RefusedTexts
 from triptych.vectors.run import EmbeddingRun
@@ -101,7 +103,7 @@ def test_one_chunk_costs_one_vector(kb: Service, picky: Picky) -> None:
     book = "\n\n".join(
         f"## Part {n}\n\n{'A bad' if n == 150 else 'A good'} topic. {filler}" for n in range(200)
     )
-    report = kb.put_documents("d", {"book.md": book})
+    report = reported(lambda: kb.put_documents("d", {"book.md": book}))
     stats = kb.stats("d")[0]
     assert (report.chunks, stats.vectors, stats.pending_chunks, stats.pending) == (200, 199, 1, 1)
     found = kb.search("topic", dataset_id="d", mode="vector")
@@ -113,9 +115,9 @@ def test_one_chunk_costs_one_vector(kb: Service, picky: Picky) -> None:
 
 def test_what_is_refused_is_named(kb: Service) -> None:
     part = "## {}\n\nA {} topic. " + "Filler sentence with words. " * 25
-    kb.put_documents(
-        "d", {"a.md": "\n\n".join(part.format(n, ["bad", "good"][n % 3 == 1]) for n in range(3))}
-    )
+    text = "\n\n".join(part.format(n, ["bad", "good"][n % 3 == 1]) for n in range(3))
+    with pytest.raises(DerivationError):
+        kb.put_documents("d", {"a.md": text})
     said = "the model refuses 2 chunks of 'a.md': the embedder 'picky/1' failed"
     (check,) = (each for each in kb.health().problems if each.name == "refused texts")
     assert said in check.detail

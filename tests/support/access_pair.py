@@ -13,7 +13,7 @@ from triptych.testing.fakes import FakeEmbedder, FakeSparseEncoder
 from triptych_backends.memory import MemoryStore
 
 OURS = {"team": "ours"}
-THEIRS = {"team": "theirs"}
+THEIRS = {"team": "theirs", "zebras": 3}
 
 DOCUMENTS = [
     (

@@ -89,6 +89,11 @@ CALLS: list[tuple[str, dict[str, Any], Callable[[Any], bool]]] = [
         lambda it: it["lacking"] == ["tea"] and it["obstacles"][0]["kind"] == "not_found",
     ),
     (
+        "similar",
+        {"dataset_id": "d", "name": "g/a.md", "chunk": 0, "top_k": 1},
+        lambda it: [each["doc_name"] for each in it["hits"]] == ["b.md"],
+    ),
+    (
         "context",
         {"query": "tea", "token_budget": 200, "dataset_id": "d", "layers": ["L2"]},
         lambda it: it["pieces"][0]["citation"]["text"] == "Tea.",

@@ -386,7 +386,8 @@ def test_every_argument_is_described_for_the_model(service: Service) -> None:
     search, store = tools[0], tools[-1]
     assert (search.name, store.name) == ("knowledge_search", "knowledge_put")
     assert list(search.parameters["properties"]) == [
-        *("query", "scope", "dataset_id", "mode", "layer", "top_k", "threshold", "why", "cursor")
+        *("query", "scope", "dataset_id", "mode", "layer", "top_k"),
+        *("threshold", "why", "like", "cursor"),
     ]
     assert search.parameters["required"] == ["query"]
     assert store.parameters["required"] == ["name", "content"]

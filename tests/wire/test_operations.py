@@ -213,7 +213,7 @@ def test_tools_take_the_types_of_their_arguments_from_the_operations() -> None:
     for tool, name in ((search, "search"), (store, "put_document"), (read, "context")):
         known = OPERATIONS[name].parameters["properties"]
         for argument, schema in tool.parameters["properties"].items():
-            if argument not in ("cursor", "why", "prefix_digest"):
+            if argument not in ("cursor", "why", "like", "prefix_digest"):
                 shared = {key: known[argument].get(key) for key in ("type", "enum")}
                 assert {key: schema.get(key) for key in shared if shared[key]} == {
                     key: value for key, value in shared.items() if value

@@ -25,7 +25,6 @@ from triptych_adapters.cli.options import (
     asked_of,
     conditions,
     moment_note,
-    note_unknown_fields,
     query_fields,
 )
 from triptych_adapters.cli.output import visible
@@ -150,8 +149,6 @@ def context(
         if pipeline is None and budget is None:
             budget = _BUDGET
         pack = target.context(asked, budget, **written, **more)
-        if not pack.pieces:
-            note_unknown_fields(session.output, service, dataset, given["where"])
     output = session.output
     output.warn(*pack.warnings)
     if output.as_json:

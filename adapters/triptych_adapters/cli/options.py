@@ -282,33 +282,11 @@ def prices_of(price_input: float | None, price_output: float | None) -> Prices |
 
 
 def note_unknown_fields(
-    output: Output, service: Service, dataset: str | None, *filters: Mapping[str, Any]
+    output: Output, service: Service, dataset: str | None, where: Mapping[str, Any]
 ) -> None:
-    """Say what of the filters that found nothing no document has, and which fields there are."""
-    from triptych.records.filters import NAME, conditions_of, parse_filter
-
-    asked = [each for where in filters for each in conditions_of(parse_filter(where))]
-    fields = dict.fromkeys(each.field for each in asked if not each.field.startswith("$"))
-    prefixes = [
-        str(text)
-        for each in asked
-        if (each.field, each.operator) == (NAME, "starts")
-        for _, text in each.values
-    ]
-    with suppress(TriptychError):  # tables in place, an access, what is damaged
+    """Say what of a filter that found nothing no document has, and which fields there are."""
+    if where:
         datasets = service.list_datasets() if dataset is None else [dataset]
-        for prefix in prefixes:
-            if not any(service.list_documents(each, prefix=prefix, limit=1) for each in datasets):
-                output.note(f"no document's name begins with {prefix!r}: see `triptych list`")
-        unknown = [
-            field
-            for field in fields
-            if not any(
-                service.count_documents(each, where={field: {"$exists": True}}) for each in datasets
-            )
-        ]
-        if unknown:
-            seen = [info for each in datasets for info in service.list_documents(each, limit=1000)]
-            known = ", ".join(sorted({key for info in seen for key in info.metadata})) or "none"
-            missing = ", ".join(map(repr, unknown))
-            output.note(f"no document has the field {missing}; the fields there are: {known}")
+        with suppress(TriptychError):  # an access, what is damaged
+            result = service.search("", where=where, top_k=1, dataset_ids=datasets)
+            output.warn(*([] if result.hits else result.warnings))

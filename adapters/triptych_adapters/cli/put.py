@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -84,6 +85,7 @@ def put(
     Files that you name explicitly are always read. Unchanged documents cost nothing.
     """
     from triptych.parsing.registry import not_text
+    from triptych.records.reports import reported
     from triptych.sync import FileSet, SyncOptions
     from triptych_backends.parsing import default_parser
     from triptych_factory.locations import parse_location, store_paths
@@ -131,9 +133,8 @@ def put(
         dataset = dataset_in_use(service, dataset)
         if not alone:
             service.health().require()
-        report = service.put_documents(
-            dataset, incoming, progress=progress, embed="later" if later else "now"
-        )
+        put = partial(service.put_documents, embed="later" if later else "now")
+        report = reported(lambda: put(dataset, incoming, progress=progress))
         session.output.warn(*uncovered(service, dataset, report))
     unread = (attrs.evolve(each, dataset_id=dataset) for each in files.failed)
     report = attrs.evolve(report, failed=(*unread, *report.failed))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import attrs
 
 from triptych.errors import NotAvailableError, ValidationError
-from triptych_adapters.cli.command import command, option
+from triptych_adapters.cli.command import argument, command, option
 from triptych_adapters.cli.hits import HitView, is_wordless, place_of, render_hits, views_of
 from triptych_adapters.cli.names import SourceFiles, find_document, open_in_editor, shown_path
 from triptych_adapters.cli.options import (
@@ -22,8 +22,8 @@ from triptych_adapters.cli.options import (
     PipelineOption,
     Where,
     asked_of,
+    conditions,
     moment_note,
-    note_unknown_fields,
     query_fields,
 )
 from triptych_adapters.cli.output import Output
@@ -238,12 +238,6 @@ def search(
         searched = service if pipeline is None else getattr(target, "service", service)
         views = views_of(result.hits, SourceFiles(searched))
         several = dataset is None and len(searched.list_datasets()) > 1
-        if not views:
-            from triptych.search.syntax import parse_query
-
-            read = parse_query(asked).where if asked.syntax else {}
-            fields = {key: list(values) for key, values in read.items()}
-            note_unknown_fields(session.output, searched, dataset, given["where"], fields)
         about: Mapping[str, Any] = {}
         if explain:
             own = None if pipeline is None else target.pipeline.ranker
@@ -311,6 +305,30 @@ def _say_evidence(
     if left_out:
         how = "without a word of it" if all(map(is_wordless, left_out)) else "hardly about it"
         output.note(f"{len(left_out)} more, {how}: -n {len(result.hits)}")
+
+
+@command("triptych similar guide/start.md", "triptych similar guide/start.md -n 3 --where lang=en")
+def similar(
+    session: Session,
+    name: Annotated[str, argument("NAME", "The document's name or file.")],
+    dataset: Dataset = None,
+    top_k: Annotated[int, option("--top-k -n -k N", "Maximum number of hits.")] = 10,
+    where: Where = None,
+) -> None:
+    """Find the passages of other documents that are most like a document.
+
+    It compares the stored vectors and calls no model.
+    """
+    with session.service(dataset=dataset or "", tells=True) as service:
+        of, filters = find_document(service, name, dataset), conditions(where or [], "--where")
+        result = service.similar(of.dataset_id, of.name, top_k=top_k, where=filters)
+        views = views_of(result.hits, SourceFiles(service))
+    output = session.output
+    output.warn(*result.warnings)
+    lines = render_hits(views, width=output.stdout.width, show_dataset=False)
+    output.show({"name": of.name}, _json(result, views), lines=lines)
+    if not views:
+        output.note("no hits")
 
 
 def _named(service: Service, text: str, asked: Query) -> str:

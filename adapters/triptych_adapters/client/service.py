@@ -224,7 +224,8 @@ class RemoteService(Service):
         if not done:
             # The server says what is wrong with the other arguments.
             self._call("put_documents", {"dataset_id": dataset_id, "documents": [], "embed": embed})
-        return attrs.evolve(report, failed=(*report.failed, *refused.report().failed))
+        report = attrs.evolve(report, failed=(*report.failed, *refused.report().failed))
+        return report.unless_all_failed()
 
     def embed_pending(
         self,

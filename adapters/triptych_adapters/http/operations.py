@@ -15,6 +15,7 @@ from starlette.responses import Response
 from triptych.answers import AnswerStream, ContextPrefix
 from triptych.errors import NotFoundError, ValidationError
 from triptych.records import DocumentInfo, SourceDocument
+from triptych.records.reports import reported
 from triptych.records.serialization import to_dict, to_json
 from triptych.search.file_location import check_sync_roots
 from triptych.service import Service
@@ -173,6 +174,8 @@ class _Handler:
             result, headers = self._page(request, arguments, call)
         elif operation.name in CONDITIONAL:
             result = guarded(request, service, arguments, call)
+        elif operation.name == "put_documents":
+            result = reported(partial(call, **arguments))
         else:
             result = call(**arguments)
         if operation.name == "create_dataset" and result:

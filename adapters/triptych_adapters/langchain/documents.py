@@ -21,6 +21,7 @@ from pydantic import ConfigDict, Field
 from triptych._open import open as open_service
 from triptych.errors import NotFoundError, ValidationError
 from triptych.records import EmbedKind, Hit, NewDocument, Query, SourceDocument, check_metadata
+from triptych.records.reports import reported
 from triptych.search import MMR
 from triptych.search.pipeline_record import one_rewriter
 from triptych.service import Service
@@ -208,7 +209,8 @@ class TriptychDocumentIndex(DocumentIndex):
         new = new_documents(items, [None] * len(items))
         if not new:
             return UpsertResponse(succeeded=[], failed=[])
-        failed = [each.name for each in self.kb.put_documents(self.dataset_id, new).failed]
+        report = reported(lambda: self.kb.put_documents(self.dataset_id, new))
+        failed = [each.name for each in report.failed]
         names = list(dict.fromkeys(document.name for document in new))
         return UpsertResponse(
             succeeded=[name for name in names if name not in failed], failed=failed

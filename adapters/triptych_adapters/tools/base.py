@@ -363,7 +363,10 @@ LISTED: Final = _object(
         "left_out": _LEFT_OUT,
     },
 )
-DOCUMENTS: Final = _object("documents cursor", {"documents": _list(LISTED), "cursor": _REST})
+DOCUMENTS: Final = _object(
+    "documents cursor",
+    {"documents": _list(LISTED), "warnings": _list(_TEXT), "cursor": _REST},
+)
 ENTRIES: Final = _object(
     "entries cursor",
     {

@@ -84,7 +84,7 @@ def get_tool(base: Base) -> Tool:
 def _get(base: Base, arguments: dict[str, Any]) -> dict[str, Any]:
     """A document, or a part of it."""
     name, version = arguments["name"], arguments.get("version")
-    dataset_id = _dataset_of(base, name, arguments)
+    dataset_id = dataset_of(base, name, arguments)
     asked = to_json([dataset_id, name, version, arguments.get("lines")])
     start = read_cursor(arguments["cursor"], asked) if "cursor" in arguments else Place()
     with base.own_dataset():
@@ -150,7 +150,7 @@ def _versions(base: Base, dataset_id: str, name: str) -> list[int]:
     return versions if len(versions) > 1 else []
 
 
-def _dataset_of(base: Base, name: str, arguments: Mapping[str, Any]) -> str:
+def dataset_of(base: Base, name: str, arguments: Mapping[str, Any]) -> str:
     """The dataset that is named, or the only one that has this document.
 
     Raises:
@@ -245,9 +245,13 @@ def _list(base: Base, arguments: dict[str, Any]) -> dict[str, Any]:
             f"{', …' if len(datasets) > _SHOWN else ''}"
         )
     after = position.after or ("", "")
+    where, found = arguments.get("where"), {}
     with base.own_dataset():
+        if where and datasets and "cursor" not in arguments:
+            listed = base.service.search("", dataset_ids=datasets, where=where, top_k=1)
+            found = {} if listed.hits else {"warnings": base.said(listed.warnings)}
         return base.fill_by_key(
-            {},
+            found,
             "documents",
             _listed(base, datasets, after, arguments, named=bool(named)),
             position,

@@ -14,6 +14,7 @@ from triptych.service import Service
 from triptych.text.tokens import TokenCounter
 from triptych_adapters.services import check_service
 from triptych_adapters.tools.base import CONTEXT, CURSOR, HIT, HITS, QUOTED, Base, compact
+from triptych_adapters.tools.documents import dataset_of
 from triptych_adapters.tools.paging import Place, read_cursor
 from triptych_adapters.tools.rendering import (
     DEFAULT_MAX_TOKENS,
@@ -63,6 +64,11 @@ def search_tool(base: Base) -> Tool:
                 "description": "The name of a document that you expected: 'why' of the answer "
                 "explains its rank, the words that it lacks and what excludes it.",
             },
+            "like": {
+                "type": "string",
+                "description": "The name of a document: find passages of other documents that are "
+                "like it. The query is then not used.",
+            },
             "cursor": CURSOR,
         },
         ["query"],
@@ -84,10 +90,16 @@ def _search(base: Base, arguments: dict[str, Any]) -> dict[str, Any]:
         threshold=arguments.get("threshold"),
     )
     # Only what the tool's arguments decide; it does not take the query language.
-    asked = to_json(attrs.asdict(query, filter=lambda field, _: field.name != "syntax"))
+    like = arguments.get("like")
+    fields = attrs.asdict(query, filter=lambda field, _: field.name != "syntax")
+    asked = to_json(fields | ({"like": like} if like else {}))
     start = read_cursor(arguments["cursor"], asked) if "cursor" in arguments else Place()
     with base.own_dataset():
-        result = base.service.search(query)
+        result = (
+            base.service.similar(dataset_of(base, like, arguments), like, top_k=query.top_k)
+            if like
+            else base.service.search(query)
+        )
         told = base.service.explain(query, arguments["why"]) if "why" in arguments else None
     hits = [compact(to_plain(hit), HIT) for hit in result.hits]
     evidence = result.evidence

@@ -262,6 +262,7 @@ ARGUMENTS: Final[Mapping[str, _Schema]] = {
         "description": "All metadata of the document: text, numbers, true, false, {'$date': "
         "'2026-09-01'}, or lists of these. Omit it to keep the stored metadata.",
     },
+    "chunk": _whole("The chunk_index of a hit of the document. Omit it for the whole document."),
     "changes": {
         "type": "object",
         "additionalProperties": {
@@ -306,6 +307,7 @@ ARGUMENTS: Final[Mapping[str, _Schema]] = {
     "source_version": _whole("The document version that the layer was made from."),
     "summaries": _several(DocumentSummary, "The abstracts that the layer was made from."),
     "token_budget": _whole("Maximum number of tokens of the context."),
+    "top_k": QUERY["top_k"],
     "version": _whole("A version of the document from its history."),
 }
 """The other arguments by name; a name has the same meaning in all operations."""

@@ -129,6 +129,7 @@ ROUTES: Final[Mapping[str, Route]] = {
         Route("search_documents", "POST", "/v1/search-documents"),
         Route("search_many", "POST", "/v1/search-many"),
         Route("explain", "POST", "/v1/explain"),
+        Route("similar", "GET", _DATASET + "/similar/{name:path}"),
         Route("context", "POST", "/v1/context"),
         Route("context_prefix", "GET", "/v1/context-prefix"),
         Route("verify", "POST", "/v1/verify"),

@@ -25,6 +25,7 @@ from triptych.aio.methods import AsyncDatasetMethods, AsyncPipelineMethods, Asyn
 from triptych.aio.threads import next_item, run
 from triptych.contracts import LLM, AsyncEmbedder, AsyncLLM, Embedder
 from triptych.contracts.change_pages import check_poll, next_wait
+from triptych.contracts.models import check_call
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import ChangePage, EmbedKind, Generation, Message
 from triptych.service import Service
@@ -248,6 +249,7 @@ class BlockingEmbedder:
     def __init__(self, embedder: Any, loop: asyncio.AbstractEventLoop) -> None:
         self._embedder: AsyncEmbedder = embedder
         self._loop = loop
+        check_call(embedder, "aembed", "texts", kind="'document'")
 
     @property
     def signature(self) -> str:
@@ -274,6 +276,7 @@ class BlockingLLM:
     def __init__(self, llm: Any, loop: asyncio.AbstractEventLoop) -> None:
         self._llm: AsyncLLM = llm
         self._loop = loop
+        check_call(llm, "agenerate", "messages", max_tokens="n")
 
     @property
     def signature(self) -> str:

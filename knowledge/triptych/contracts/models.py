@@ -8,6 +8,7 @@ loading and returns at once. These methods are optional and found by name.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
@@ -43,7 +44,7 @@ class Embedder(Protocol):
     Optional: ``coverage(text)`` returns the share of a text that the vocabulary covers, from 0 to
     1, and ``coverage_floor`` is a minimum: a text below it gets no vector, as document or query.
     Optional: ``cosine_range`` is a pair of typical cosines of a question and its nearest text: if
-    no text is relevant, and if the text answers it. `Result.strength` and `ZScoreRanker` need it to
+    no text is relevant, and if the text answers it. `Result.evidence` and `ZScoreRanker` need it to
     interpret vector scores.
     """
 
@@ -152,6 +153,29 @@ def how_to_set(setting: str) -> str:
     return f"set {setting} (TRIPTYCH_{setting.upper()}), such as {_EXAMPLES[setting]!r}"
 
 
+def check_call(model: object, method: str, *given: str, **named: str) -> None:
+    """Check, without a call, that ``model`` has a method that takes these arguments.
+
+    What tells no signature, as functions in C may, passes.
+
+    Raises:
+        ValidationError: it has none.
+    """
+    form = f"{method}({', '.join((*given, *(['*', *named] if named else ())))})"
+    if isinstance(model, type) or not callable(getattr(model, method, None)):
+        raise ValidationError(f"{model!r:.80} has no method {method}: give an object with {form}")
+    try:
+        signature = inspect.signature(getattr(model, method))
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*given, **named)
+    except TypeError as error:
+        raise ValidationError(
+            f"{method}{signature} of the {type(model).__name__} is called as {form}: {error}"
+        ) from None
+
+
 def check_llm(llm: object, *methods: str) -> LLM:
     """Check that ``llm`` has ``generate``, these ``methods`` and a signature; return it.
 
@@ -162,11 +186,7 @@ def check_llm(llm: object, *methods: str) -> LLM:
     if llm is None:
         raise NotAvailableError(f"there is no language model: {how_to_set('llm')}")
     for method in ("generate", *methods):
-        if isinstance(llm, type) or not callable(getattr(llm, method, None)):
-            raise ValidationError(
-                f"{llm!r:.80} is not a language model: give an object with signature, generate "
-                "and stream"
-            )
+        check_call(llm, method, "messages", max_tokens="n")
     check_text(getattr(llm, "signature", None), f"the signature of the {type(llm).__name__}")
     return cast(LLM, llm)
 

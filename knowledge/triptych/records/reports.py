@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Literal, TypeVar
 
 import attrs
 
-from triptych.errors import StoreError
+from triptych.errors import DerivationError, StoreError, TriptychError
 from triptych.records.documents import DatasetConfig
 from triptych.records.spaces import SparseSpace
 
@@ -58,6 +58,13 @@ def raise_first(failed: Sequence[Failure]) -> None:
     raise error
 
 
+def _root(error: BaseException) -> tuple[type, str]:
+    """What an error comes from. Triptych's own messages name texts and counts: their class does."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return type(error), "" if isinstance(error, TriptychError) else str(error)
+
+
 class _Failing:
     """A report whose ``failed`` can be raised."""
 
@@ -89,6 +96,32 @@ class PutReport(_Failing):
     encoded: int = 0
     pending: int = 0
     failed: tuple[Failure, ...] = ()
+
+    def unless_all_failed(self) -> PutReport:
+        """Return the report, if not every document failed for one cause that is no document's.
+
+        Raises:
+            DerivationError, StoreError: the first failure's; its ``report`` is this one.
+        """
+        first = self.failed[0].error if self.failed else None
+        if (
+            isinstance(first, DerivationError | StoreError)
+            and not self.added + self.updated + self.unchanged
+            and {_root(each.error) for each in self.failed} == {_root(first)}
+        ):
+            first.report = self
+            self.raise_for_failures()
+        return self
+
+
+def reported(put: Callable[[], PutReport]) -> PutReport:
+    """The report of a bulk put, also of one in which every document failed for one cause."""
+    try:
+        return put()
+    except (DerivationError, StoreError) as error:
+        if isinstance(error.report, PutReport):
+            return error.report
+        raise
 
 
 @attrs.frozen(kw_only=True, slots=True)

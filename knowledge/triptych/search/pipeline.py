@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -41,6 +41,7 @@ from triptych.search.retrievers import SPARSE
 from triptych.search.strength import evidence_of
 from triptych.search.trace import note, note_retrieval
 from triptych.search.tuned import not_tuned
+from triptych.vectors.embedding import mean_vector
 
 if TYPE_CHECKING:
     from triptych.search.past.stores import PastStores
@@ -198,6 +199,31 @@ class SearchPipeline:
                 with self.past(query) as past:
                     return past.searches.explain(past.query, doc_name)
             return self._settled(lambda: self._warned(self._prepare([query])), find)
+
+    def similar(self, query: Query, doc_name: str, chunk: int | None) -> Result:
+        """Run ``query`` with the mean of the stored vectors of a document's chunks, or of one.
+
+        Raises:
+            NotAvailableError: there is no vector.
+        """
+        plain = attrs.evolve(self, rewriter=None, postprocessors=(), judge=None)
+
+        def prepare() -> Sequence[SearchRequest]:
+            (request,) = plain._prepare([query])
+            (dataset_id,) = request.query.dataset_ids
+            chunks = self._store.chunks.iter_chunks(dataset_id, doc_name, vectors=True)
+            some = [each.vector for each in chunks if chunk in (None, each.index)]
+            if not (vectors := [each for each in some if each is not None]):
+                raise NotAvailableError(
+                    f"{doc_name!r} has no vectors to compare{'' if some else ' of such a chunk'}: "
+                    "`triptych embed` makes them, or search for its words"
+                )
+            variant = attrs.evolve(request.query, vector=mean_vector(vectors))
+            return [attrs.evolve(request, variants=(variant,))]
+
+        with telemetry.operation("search", target="similar"):
+            result = plain._settled(prepare, lambda requests: plain._answer(requests[0])[0])
+        return attrs.evolve(result, evidence=None)
 
     def search_documents(self, query: Query, *, vectors: KnownVectors | None = None) -> Result:
         """Search whole documents; ``vectors`` as in `search`."""
@@ -426,6 +452,11 @@ class SearchPipeline:
         warnings = request.warnings + found.warnings
         judge = self._judge
         verdict, judged = judge.judge(request, found) if judge else (None, ())
+        if not found.hits and query.filter.tree is not None:
+            from triptych.search.filter_hints import filter_hints
+
+            with suppress(NotAvailableError):  # tables in place
+                warnings += tuple(filter_hints(self._living, query.dataset_ids, query.filter.tree))
         if found.lists is None:
             telemetry.note(mode="list", hits=len(hits))
         else:
@@ -434,12 +465,19 @@ class SearchPipeline:
             warnings += judged
             if telemetry.is_observed():
                 telemetry.note(mode=str(query.mode), hits=len(hits))
+        can = self._capabilities
+        evidence, unknown = evidence_of(can, self._derivation, request, found, verdict)
+        if unknown and can.document_search is not None:
+            from triptych.search.near_words import near_words
+
+            chunks, living = self._store.chunks, self._living
+            warnings += tuple(near_words(can.document_search, chunks, living, request, unknown))
         result = Result(
             hits=hits,
             warnings=warnings,
             exhausted=found.exhausted,
             usage=request.usage,
-            evidence=evidence_of(self._capabilities, self._derivation, request, found, verdict),
+            evidence=evidence,
         )
         return result, found
 

@@ -12,6 +12,7 @@ from triptych import telemetry
 from triptych._internal.wording import FailureWarning
 from triptych.chunking.specs import embedding_text
 from triptych.contracts import HitReader, Reranker
+from triptych.contracts.models import check_call
 from triptych.errors import ProviderError, ValidationError
 from triptych.records import Hit, ResolvedQuery
 from triptych.search.fusion import min_max
@@ -72,10 +73,7 @@ class Rerank:
     optional: bool = False
 
     def __attrs_post_init__(self) -> None:
-        if isinstance(self.reranker, type) or not callable(getattr(self.reranker, "scores", None)):
-            raise ValidationError(
-                f"{self.reranker!r} is not a reranker: give an object with signature and scores"
-            )
+        check_call(self.reranker, "scores", "query", "texts")
         if self.candidates is not None and not 1 <= self.candidates <= _MOST_CANDIDATES:
             raise ValidationError(
                 f"a rerank takes 1 to {_MOST_CANDIDATES} candidates, not {self.candidates}: each "

@@ -11,6 +11,7 @@ import attrs
 from triptych._internal.concurrency import map_ordered
 from triptych._internal.wording import FailureWarning
 from triptych.contracts import QueryProbe, QueryRewriter
+from triptych.contracts.models import check_call
 from triptych.errors import CancelledError, ValidationError
 from triptych.records import (
     Mode,
@@ -112,8 +113,7 @@ class ChainRewriter:
         if not isinstance(rewriters, Sequence) or not rewriters:
             raise ValidationError("a chain takes one rewriter or more: give a list of them")
         for each in rewriters:
-            if isinstance(each, type) or not callable(getattr(each, "rewrite", None)):
-                raise ValidationError(f"{each!r:.80} has no method rewrite: give a QueryRewriter")
+            check_call(each, "rewrite", "query")
         self.rewriters: tuple[QueryRewriter, ...] = tuple(rewriters)
 
     def rewrite(self, query: Query) -> Rewriting:

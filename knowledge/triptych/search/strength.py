@@ -13,7 +13,7 @@ from typing import Final
 
 import attrs
 
-from triptych.contracts import Capabilities
+from triptych.contracts import Capabilities, DocLevelSearcher
 from triptych.derivation.deriver import Deriver
 from triptych.records import Answerability, Candidates, Evidence, Hit, Strength
 from triptych.search.request import Found, SearchRequest
@@ -140,29 +140,34 @@ def evidence_of(
     request: SearchRequest,
     found: Found,
     judged: Answerability | None = None,
-) -> Evidence | None:
-    """The evidence for what was found; None but for a search of chunks.
+) -> tuple[Evidence | None, Sequence[str]]:
+    """The evidence for what was found, None but for a search of chunks; and the question's terms
+    that no chunk holds.
 
     ``judged`` is what the dataset's calibration says, None without one.
     """
     statistics = capabilities.document_search
     if request.target != "chunk" or found.lists is None:
-        return None
-    if not found.hits:
-        return Evidence(level="none", reason="Nothing was found.")
-    evidence = None
-    if statistics is not None:
-        scale, best = _scale(capabilities, derivation, request, found)
-        evidence = _rated(scale, best, found.hits[request.query.offset :])
-    if judged is None:
-        return evidence
-    level, reason = _JUDGED[judged]
-    made = evidence or Evidence(level=level, reason=reason)
-    return attrs.evolve(made, level=level, reason=reason, calibrated=True)
+        return None, ()
+    nothing = Evidence(level="none", reason="Nothing was found.")
+    evidence: Evidence | None = None if found.hits else nothing
+    unknown: Sequence[str] = ()
+    if statistics is not None and request.query.dataset_ids:
+        scale, best = _scale(statistics, derivation, request, found)
+        unknown = tuple(
+            term for term in scale.terms if term not in scale.stats.document_frequencies
+        )
+        if found.hits:
+            evidence = _rated(scale, best, found.hits[request.query.offset :])
+    if judged is not None:
+        level, reason = _JUDGED[judged]
+        made = evidence or Evidence(level=level, reason=reason)
+        evidence = attrs.evolve(made, level=level, reason=reason, calibrated=True)
+    return evidence, unknown
 
 
 def _scale(
-    capabilities: Capabilities, derivation: Deriver, request: SearchRequest, found: Found
+    statistics: DocLevelSearcher, derivation: Deriver, request: SearchRequest, found: Found
 ) -> tuple[Scale, Mapping[str, float]]:
     """The scale of a search, and the best score of each lane."""
     best: dict[str, float] = {}
@@ -176,8 +181,7 @@ def _scale(
             dataset_id = rows[0][3]
         best[ranked.lane] = max(score, best.get(ranked.lane, score))
     terms = request.terms_in(dataset_id)
-    assert capabilities.document_search is not None
-    stats = capabilities.document_search.corpus_stats(request.query.dataset_ids, terms)
+    stats = statistics.corpus_stats(request.query.dataset_ids, terms)
     embedder = derivation.of_space(request.query.embed_sig).embedder
     cosines = getattr(embedder, "cosine_range", None)
     return Scale(best.keys(), cosines, request.query.text, terms, stats), best

@@ -102,10 +102,11 @@ class Documents(ServiceBase):
 
         ``documents`` is an iterable of `NewDocument`, or a mapping of names to contents, which
         keeps the documents' metadata. A document that fails is in the report, and the others are
-        stored. An error raised by the iterable itself propagates: earlier batches are stored, the
-        current one is not. The first batch has up to 256 documents; each further batch may be twice
-        as large, up to 2,048 documents. A batch ends early at a million code points or after a
-        second of reading.
+        stored. If every document fails for one cause, such as an embedder that does not work, the
+        cause is raised as `put_document` raises it. An error raised by the iterable itself
+        propagates: earlier batches are stored, the current one is not. The first batch has up to
+        256 documents; each further batch may be twice as large, up to 2,048 documents. A batch ends
+        early at a million code points or after a second of reading.
 
         Keyword search finds a batch as soon as it is stored. The vectors of a fast embedder are
         stored with the batch; others follow after the last document, in small transactions.
@@ -115,13 +116,16 @@ class Documents(ServiceBase):
             ValidationError: an item is not a document. In a list or mapping this is checked before
                 anything is stored.
             ModelMismatchError, ConflictError: as `put_document`, before anything is stored.
+            DerivationError, StoreError: every document failed for one cause; ``report`` is the
+                `PutReport`. After a DerivationError all documents are stored.
             StoreAwayError: the store's server does not answer; committed batches remain, and the
                 current one may. Store all again: what is unchanged costs nothing.
             CancelledError: the deadline passed; committed batches remain.
         """
         check_identifier(dataset_id, "dataset_id")
         later = _is_later(embed)
-        return self._parts.writer.put_many(dataset_id, documents, progress, later=later)
+        report = self._parts.writer.put_many(dataset_id, documents, progress, later=later)
+        return report.unless_all_failed()
 
     @operation(Effect.WRITES, embeds=True, long=True)
     def embed_pending(

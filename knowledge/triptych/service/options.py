@@ -22,7 +22,7 @@ from triptych.contracts import (
     SparseEncoder,
     Store,
 )
-from triptych.contracts.models import check_llm
+from triptych.contracts.models import check_call, check_llm
 from triptych.errors import ValidationError
 from triptych.records import DatasetConfig, DocumentInfo, check_text, check_whole
 from triptych.search.pipeline_record import Pipeline, rewriters_of
@@ -203,17 +203,13 @@ class ServiceOptions:
             check_embedder(self.next_embedder)
         if self.sparse_encoder is not None:
             check_sparse_encoder(self.sparse_encoder)
-        for each, method in (
-            *((retriever, "recall") for retriever in self.retrievers),
-            *((step, "depth") for step in self.postprocessors),
-            *((rewriter, "rewrite") for rewriter in rewriters_of(self.rewriter)),
-            *(((self.ranker, "rank"),) if self.ranker is not None else ()),
+        for each, method, *given in (
+            *((retriever, "recall", "query") for retriever in self.retrievers),
+            *((step, "depth", "query") for step in self.postprocessors),
+            *((rewriter, "rewrite", "query") for rewriter in rewriters_of(self.rewriter)),
+            *(((self.ranker, "rank", "query", "lists"),) if self.ranker is not None else ()),
         ):
-            if isinstance(each, type) or not callable(getattr(each, method, None)):
-                raise ValidationError(
-                    f"{each!r:.80} has no method {method}: give an object of a class that has it "
-                    "(see triptych.contracts)"
-                )
+            check_call(each, method, *given)
         if self.llm is not None:
             check_llm(self.llm)
         check_language(self.language)

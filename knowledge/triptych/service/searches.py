@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Unpack
 import attrs
 
 from triptych.contracts.rules import only_dataset
-from triptych.records import Explanation, Mode, Query, Result, check_text
+from triptych.records import Explanation, Mode, Query, Result, check_text, check_whole
 from triptych.records.queries import SearchOptions, split_options
 from triptych.search.query import check_queries, names_none, query_of
-from triptych.service.base import ServiceBase
+from triptych.service.base import ServiceBase, check_names
 from triptych.service.operations import Effect, operation
 
 if TYPE_CHECKING:
@@ -83,6 +83,37 @@ class Searches(ServiceBase):
         """
         doc_name = check_text(doc_name, "a document name")
         return self.searches.explain(self._query(query, options), doc_name)
+
+    @operation(Effect.READS)
+    def similar(
+        self,
+        dataset_id: str,
+        name: str,
+        *,
+        chunk: int | None = None,
+        top_k: int = 10,
+        where: Mapping[str, Any] | None = None,
+    ) -> Result:
+        """Find the chunks of other documents that are most like a document, or like its ``chunk``.
+
+        They are nearest to the mean of the stored vectors of its chunks, or to the vector of the
+        chunk of this index (`Hit.chunk_index`). No model is called, and no step of a search runs.
+
+        Raises:
+            NotFoundError: the document does not exist.
+            NotAvailableError: it has no vectors, or there is no embedder.
+            ModelMismatchError: its vectors are of another model.
+        """
+        check_names(dataset_id, name)
+        if self._parts.living.get_info(dataset_id, name) is None:
+            raise self._missing(dataset_id, name)
+        if chunk is not None:
+            check_whole(chunk, "chunk")
+        others = {"$and": [{"$name": {"$ne": name}}, *([where] if where else [])]}
+        query = self._query(
+            name, {"dataset_id": dataset_id, "mode": Mode.VECTOR, "top_k": top_k, "where": others}
+        )
+        return self.searches.similar(query, name, chunk)
 
     # Contexts and answers
 

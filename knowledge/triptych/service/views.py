@@ -18,6 +18,7 @@ from triptych.search.query import check_queries
 from triptych.service.datasets import Datasets
 from triptych.service.documents import Documents
 from triptych.service.layers import Layers
+from triptych.service.searches import Searches
 
 if TYPE_CHECKING:
     from triptych._internal.progress import ProgressCallback
@@ -90,6 +91,7 @@ class DatasetMethods:
     put: Final = _of_dataset(Documents.put_document)
     put_many: Final = _of_dataset(Documents.put_documents)
     get: Final = _of_dataset(Documents.get_document)
+    similar: Final = _of_dataset(Searches.similar)
     history: Final = _of_dataset(Documents.history)
     diff: Final = _of_dataset(Documents.diff)
     restore: Final = _of_dataset(Documents.restore)

@@ -23,7 +23,7 @@ from triptych.records import (
 from triptych.records.documents import living_version
 from triptych.records.filters import NAME
 from triptych.records.metadata import same_metadata
-from triptych.records.reports import Summed, raise_first
+from triptych.records.reports import Summed, raise_first, reported
 from triptych.service import Service
 from triptych.signatures import content_sha256
 from triptych.sync.target import DELETED_AT_ONCE, delete_documents
@@ -274,7 +274,7 @@ class _Follower:
             except (ValidationError, ConflictError) as refused:
                 failed.append(Failure(dataset_id=self.dataset_id, name=row.name, error=refused))
         if documents:
-            put = self.service.put_documents(self.dataset_id, documents)
+            put = reported(lambda: self.service.put_documents(self.dataset_id, documents))
             failed += [each for each in put.failed if not isinstance(each.error, ConflictError)]
             report += RowReport(
                 added=put.added,

@@ -17,6 +17,7 @@ from triptych.errors import CancelledError, ConflictError, StoreAwayError, Tript
 from triptych.parsing.files import Skipped
 from triptych.records import DocumentInfo, EmbedReport, Failure, NewDocument, PutReport
 from triptych.records.documents import living_version
+from triptych.records.reports import reported
 from triptych.service import Service
 from triptych.sync.inventory import Inventory, renames, replaced, take_inventory
 from triptych.sync.reading import FileReader, ParsedCandidate, Task
@@ -260,9 +261,9 @@ class SyncRun:
                 if each.document is not None:
                     yield each.document
 
-        return self._service.put_documents(
-            self._dataset_id, documents(), progress=_counted(progress, len(work.todo))
-        )
+        counted = _counted(progress, len(work.todo))
+        put = self._service.put_documents
+        return reported(lambda: put(self._dataset_id, documents(), progress=counted))
 
     def _embed(self, work: _Work, progress: ProgressCallback | None) -> EmbedReport:
         """Add the vectors that documents of these files still lack, the newest first."""

@@ -395,9 +395,9 @@ class ServiceTests(ServiceSearchTests, QuerySyntaxTests, SparseServiceTests, Pas
 
     def test_a_rebuild_repairs_what_failed(self, kb: Service, embedder: Outage) -> None:
         embedder.fail(ProviderError("out"))
-        report = kb.put_documents("d", {"a.txt": "first words", "b.txt": "second words"})
-        assert [failure.name for failure in report.failed] == ["a.txt", "b.txt"]
-        assert all(isinstance(failure.error, DerivationError) for failure in report.failed)
+        with pytest.raises(DerivationError) as caught:
+            kb.put_documents("d", {"a.txt": "first words", "b.txt": "second words"})
+        assert [failure.name for failure in caught.value.report.failed] == ["a.txt", "b.txt"]
         assert len(kb.list_documents("d")) == 2
         assert len(kb.rebuild().failed) == 2
         embedder.recover()

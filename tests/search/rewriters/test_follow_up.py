@@ -86,7 +86,7 @@ def test_errors_of_the_model_have_a_name() -> None:
 
 
 def test_bad_arguments_are_refused() -> None:
-    with pytest.raises(ValidationError, match="is not a language model"):
+    with pytest.raises(ValidationError, match="has no method generate"):
         make_standalone(ScriptedLLM, TALK, "and?")  # type: ignore[arg-type]
     with pytest.raises(ValidationError, match="list of Message"):
         make_standalone(ScriptedLLM(), "talk", "and?")  # type: ignore[arg-type]

@@ -248,5 +248,5 @@ def test_the_question_is_data() -> None:
 def test_bad_arguments_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         HyDE(ScriptedLLM(), **bad)
-    with pytest.raises(ValidationError, match="is not a language model"):
+    with pytest.raises(ValidationError, match="has no method generate"):
         HyDE(object())  # type: ignore[arg-type]

@@ -20,6 +20,7 @@ from triptych.contracts.models import how_to_set
 from triptych.errors import NotFoundError, ValidationError
 from triptych.records import Hit, NewDocument, Query
 from triptych.records.metadata import metadata_to_plain, text_of
+from triptych.records.reports import reported
 from triptych.records.serialization import to_dict
 from triptych.search.diversity import MMR
 from triptych.search.pipeline_record import one_rewriter
@@ -162,7 +163,7 @@ def gofastr_routes(server: Server) -> Iterator[DocumentedRoute]:
 
         def call() -> dict[str, Any]:
             documents = [_document(each, service.options.outliner) for each in body["documents"]]
-            report = service.put_documents(dataset, documents)
+            report = reported(lambda: service.put_documents(dataset, documents))
             added = report.added + report.updated + report.unchanged
             failures = {"failures": to_dict(report.failed, public)} if report.failed else {}
             return {"added": added, **failures}

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -14,6 +13,7 @@ from typing import Final
 import attrs
 from psycopg import sql
 
+from triptych._internal.wording import did_you_mean
 from triptych.errors import ModelMismatchError, NotFoundError, ValidationError
 from triptych.records import FilterTree, Finding, parse_filter
 from triptych.records.filters import conditions_of
@@ -232,12 +232,7 @@ class _Finder:
     def column(self, name: str, role: str, kinds: Sequence[str]) -> Column:
         found = self.there.get(name)
         if found is None:
-            nearest = difflib.get_close_matches(name, self.there, n=1, cutoff=0.5)
-            meant = (
-                f"did you mean {nearest[0]!r}?"
-                if nearest
-                else (f"it has {', '.join(map(repr, self.there))}")
-            )
+            meant = did_you_mean(name, self.there, f"it has {', '.join(map(repr, self.there))}")
             raise ValidationError(
                 f"the table {self.spec.table!r} has no column {name!r}, which is its {role}: "
                 f"{meant}"
