@@ -1,10 +1,10 @@
-"""Would the path help, before the chunks of documents that have neither title nor headings?
+"""Does the name help, before the chunks of documents that have neither title nor headings?
 
     python bench/path_context.py --docs FOLDER [--embedder local]
 
 ``FOLDER`` and the questions are those of bench/context.py. Its pages become plain text without
-their heading lines, once as they are and once with the path as the title, which is embedded before
-each chunk. Prints nDCG@10 over documents for each mode, and p of the paired randomisation test.
+their heading lines, once with a blank title, which keeps the name out of what is embedded, and once
+without. Prints nDCG@10 over documents for each mode, and p of the paired randomisation test.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def values(kb: triptych.Service, questions: list[Question], mode: str) -> list[f
     found = []
     for question in questions:
         hits = kb.search(question.text, dataset_id="d", mode=mode, top_k=40).hits
-        grades = {f"{name}.txt": 1 for name, _ in question.evidence}
+        grades = {f"{name.removesuffix('.md')}.txt": 1 for name, _ in question.evidence}
         found.append(ndcg_at(10, list(dict.fromkeys(hit.doc_name for hit in hits)), grades))
     return found
 
@@ -45,24 +45,24 @@ def main() -> None:
     }
     questions = read_questions(QUESTIONS, pages)
     found: dict[bool, dict[str, list[float]]] = {}
-    for with_path in (False, True):
+    for named in (False, True):
         documents = [
             NewDocument(
-                name=f"{name}.txt",
+                name=f"{page.removesuffix('.md')}.txt",
                 content=_HEADING.sub("", text),
-                metadata={"title": name} if with_path else {},
+                metadata={} if named else {"title": " "},
             )
-            for name, text in pages.items()
+            for page, text in pages.items()
         ]
         with triptych.open("memory://", embedder=options.embedder) as kb:
             kb.put_documents("d", documents)
-            found[with_path] = {mode: values(kb, questions, mode) for mode in MODES}
+            found[named] = {mode: values(kb, questions, mode) for mode in MODES}
     for mode in MODES:
-        without, path = found[False][mode], found[True][mode]
-        p = randomisation_test(path, without)
+        without, name = found[False][mode], found[True][mode]
+        p = randomisation_test(name, without)
         count = len(questions)
         print(
-            f"{mode}: {sum(without) / count:.4f}, with the path {sum(path) / count:.4f}, p {p:.2f}"
+            f"{mode}: {sum(without) / count:.4f}, with the name {sum(name) / count:.4f}, p {p:.2f}"
         )
 
 

@@ -34,6 +34,7 @@ from harness.system import System
 from harness.systems import system_of
 from harness.table import markdown, replace_block
 from triptych.chunking import default_chunkers, embedding_text
+from triptych.chunking.specs import embedded_title
 from triptych.evaluation.metrics import ndcg_at
 
 SYSTEMS = ("triptych", "lancedb", "qdrant", "txtai", "llamaindex", "haystack", "langchain")
@@ -47,9 +48,11 @@ def documents_of(made: QuestionSet, cache: VectorCache) -> list[Document]:
     texts = {name: _titled(made, name) for name in made.texts}
     cut = []
     for name, text in texts.items():
-        for at, spec in enumerate(default_chunkers().for_document(name, {}).chunk(text)):
+        specs = default_chunkers().for_document(name, {}).chunk(text)
+        title = embedded_title(name, {}, (spec.heading_path for spec in specs))
+        for at, spec in enumerate(specs):
             passage = text[spec.start : spec.end]
-            cut.append((name, at, passage, embedding_text(None, spec.heading_path, passage)))
+            cut.append((name, at, passage, embedding_text(title, spec.heading_path, passage)))
     rows = embedder.embed([embedded for *_, embedded in cut], kind="document")
     chunks: dict[str, list[Chunk]] = {name: [] for name in made.texts}
     for (name, at, passage, embedded), row in zip(cut, rows, strict=True):

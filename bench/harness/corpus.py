@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triptych.chunking import default_chunkers, embedding_text
+from triptych.chunking.specs import embedded_title
 from triptych.text import get_analyzer, label_of
 
 DIMENSION = 384
@@ -243,12 +244,13 @@ def _files(path: Path, endings: tuple[str, ...]) -> Iterator[tuple[str, str]]:
 def cut(name: str, content: str) -> list[tuple[int, int, str, int]]:
     """Start, end, label and embed key of each chunk, as Triptych cuts the document."""
     specs = default_chunkers().for_document(name, {}).chunk(content)
+    title = embedded_title(name, {}, (spec.heading_path for spec in specs))
     return [
         (
             spec.start,
             spec.end,
             label_of(name, "", spec.heading_path),
-            key_of(embedding_text(None, spec.heading_path, content[spec.start : spec.end])),
+            key_of(embedding_text(title, spec.heading_path, content[spec.start : spec.end])),
         )
         for spec in specs
     ]

@@ -155,8 +155,9 @@ class Settings:
             store without documents it is "local" if installed, else none.
         next_embedder: a second embedder, for swapped datasets; "none" for no other.
         language: the language in which new datasets are analysed.
-        chunker: how texts are cut: "markdown" (by sections, other text in windows), "window",
-            "fixed-window" or "sentence-window".
+        chunker: how texts are cut: "markdown" (by sections, small ones joined; other text
+            in windows), "markdown-sections" (none joined), "window", "fixed-window" or
+            "sentence-window".
         chunk_size: the maximum size of a chunk in code points; None for each chunker's default.
         chunk_overlap: the code points that a chunk repeats from the previous one; None likewise.
         embed_concurrency: how many concurrent calls of the embedder a bulk put or a rebuild makes.

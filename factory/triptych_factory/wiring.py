@@ -362,8 +362,13 @@ def _sentences(size: int | None = None, overlap: int | None = None) -> ChunkerSe
     return ChunkerSet(default=chunker)
 
 
+def _markdown(*, joins: bool = True, **sizes: int) -> ChunkerSet:
+    return default_chunkers(ChunkConfig(**sizes), MarkdownChunker(joins=joins, **sizes))
+
+
 CHUNKERS: Mapping[str, Callable[..., ChunkerSet]] = {
-    "markdown": lambda **sizes: default_chunkers(ChunkConfig(**sizes), MarkdownChunker(**sizes)),
+    "markdown": _markdown,
+    "markdown-sections": partial(_markdown, joins=False),
     "window": lambda **sizes: ChunkerSet(default=DefaultChunker(config=ChunkConfig(**sizes))),
     "fixed-window": lambda **sizes: ChunkerSet(default=FixedWindowChunker(**sizes)),
     "sentence-window": _sentences,

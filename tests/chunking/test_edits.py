@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
+from hypothesis import given, strategies as st
 
 from triptych.chunking import MarkdownChunker, embedding_text
 
@@ -115,6 +116,35 @@ def many_sections(rng: random.Random) -> Sections:
     return document(rng, chunks=100, section_paragraphs=12)
 
 
+def short_section(rng: random.Random) -> list[str]:
+    text = f"{paragraph(rng)} {paragraph(rng)}"[: rng.randint(5, 240)]
+    return [f"## {rng.choice(WORDS)} {rng.choice(WORDS)}", text]
+
+
+def note(rng: random.Random, count: int = 0) -> Sections:
+    """`count` short sections, or 1 to 60, below a title or without one."""
+    top: Sections = [["# Log"]] if rng.random() < 0.5 else []
+    return top + [short_section(rng) for _ in range(count or rng.randint(1, 60))]
+
+
+def section_place(rng: random.Random, sections: Sections) -> int:
+    return rng.randrange(sections[0][0] == "# Log", len(sections))
+
+
+def insert_section(rng: random.Random, sections: Sections) -> None:
+    sections.insert(section_place(rng, sections) + rng.randint(0, 1), short_section(rng))
+
+
+def delete_section(rng: random.Random, sections: Sections) -> None:
+    del sections[section_place(rng, sections)]
+
+
+def replace_section(rng: random.Random, sections: Sections) -> None:
+    sections[section_place(rng, sections)] = short_section(rng)
+
+
+SECTION_EDITS = [insert_section, delete_section, replace_section]
+MOST = 5
 MAKERS = [one_section, many_sections]
 # Mean and 99th percentile. A move touches two places.
 BOUNDS = [
@@ -170,6 +200,19 @@ def test_an_edited_section_among_small_ones_embeds_only_what_is_around_it() -> N
     assert counts[len(counts) * 99 // 100] <= 4
 
 
+@given(st.integers(0, 2**32), st.integers(1, 60))
+def test_an_edited_note_of_short_sections_embeds_only_what_is_around_it_at_any_size(
+    seed: int, count: int
+) -> None:
+    rng = random.Random(seed)
+    sections = note(rng, count)
+    before = texts(sections)
+    for edit in SECTION_EDITS:
+        edited = list(sections)
+        edit(rng, edited)
+        assert (texts(edited) - before).total() <= MOST
+
+
 def test_a_changed_heading_embeds_its_section_and_subsections_again_and_nothing_else() -> None:
     rng = random.Random(22)
     sections = [["# Handbook", paragraph(rng)]]
@@ -191,9 +234,13 @@ def test_identical_content_and_another_name_embed_nothing() -> None:
 
 
 if __name__ == "__main__":
-    for make in MAKERS:
-        for edit, *_ in BOUNDS:
-            counts = count_new(1, edit, make, documents=20, edits=200)
+    for make, edits, documents, each in (
+        (one_section, [edit for edit, *_ in BOUNDS], 20, 200),
+        (many_sections, [edit for edit, *_ in BOUNDS], 20, 200),
+        (note, SECTION_EDITS, 2_000, 5),
+    ):
+        for edit in edits:
+            counts = count_new(1, edit, make, documents=documents, edits=each)
             spread = dict(sorted(Counter(counts).items()))
             mean = sum(counts) / len(counts)
             print(make.__name__, edit.__name__, f"mean {mean:.3f}", spread)

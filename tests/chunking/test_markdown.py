@@ -68,10 +68,17 @@ def test_a_small_section_with_subsections_stays_before_them() -> None:
     assert paths(content) == [("A", "B"), ("A", "C"), ("A", "C", "D / E"), ("A", "F")]
 
 
-def test_sections_at_the_top_are_joined_where_the_document_fits_one_chunk() -> None:
+def test_sections_at_the_top_are_joined_however_long_the_document_is() -> None:
     content = "Before.\n\n## A\na\n\n## B\nb\n"
     assert paths(content) == [(), ("A / B",)]
-    assert paths(content + "\n\n## C\n" + "word " * 200) == [(), ("A",), ("B",), ("C",), ("C",)]
+    assert paths(content + "\n\n## C\n" + "word " * 200) == [(), ("A / B",), ("C",), ("C",)]
+
+
+def test_without_joins_no_chunk_crosses_a_heading_and_the_signature_says_so() -> None:
+    alone = MarkdownChunker(joins=False)
+    content = "## Install\n\nRun it.\n\n## Remove\n\nRun it.\n"
+    assert [spec.heading_path for spec in alone.chunk(content)] == [("Install",), ("Remove",)]
+    assert alone.signature == "markdown/4(size=800,overlap=0,joins=False)"
 
 
 def test_small_sections_are_joined_up_to_the_size_and_none_stays_alone() -> None:
@@ -268,7 +275,7 @@ def test_sizes_that_make_no_sense_are_refused(size: int, overlap: int) -> None:
 def test_the_signature_covers_every_option() -> None:
     chunkers = [MarkdownChunker(), MarkdownChunker(size=500), MarkdownChunker(overlap=9)]
     assert len({chunker.signature for chunker in chunkers}) == 3
-    assert MarkdownChunker().signature == "markdown/3(size=800,overlap=0)"
+    assert MarkdownChunker().signature == "markdown/4(size=800,overlap=0)"
 
 
 def test_chunks_of_one_document_are_pinned_by_the_signature() -> None:

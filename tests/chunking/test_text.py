@@ -166,6 +166,7 @@ def test_a_set_chooses_by_kind_and_its_signature_covers_all() -> None:
     one, two = MarkdownChunker(size=100), DefaultChunker()
     forth = ChunkerSet(by_kind={"a": one, "b": two})
     assert forth.signature == ChunkerSet(by_kind={"b": two, "a": one}).signature
+    assert forth.signature.endswith(";named")  # the names of documents are embedded
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def test_the_sizes_of_chunks() -> None:
     said = "Markdown 800 and 0, other text 512 and 64"
     assert said in PAGE.read_text(encoding="utf-8")
     signature = default_chunkers().signature
-    assert "markdown/3(size=800,overlap=0)" in signature
+    assert "markdown/4(size=800,overlap=0)" in signature
     assert "window/1(size=512,overlap=64)" in signature
 
 

@@ -38,6 +38,7 @@ def test_chunkers_and_sizes_together_are_refused(size: dict[str, int]) -> None:
     ("name", "markdown"),
     [
         ("markdown", MarkdownChunker(size=200, overlap=0)),
+        ("markdown-sections", MarkdownChunker(size=200, overlap=0, joins=False)),
         ("window", DefaultChunker(config=ChunkConfig(size=200, overlap=0))),
         ("fixed-window", FixedWindowChunker(size=200, overlap=0)),
         ("sentence-window", SentenceWindowChunker(size=200)),

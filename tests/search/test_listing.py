@@ -15,7 +15,10 @@ from triptych.service import Service
 from triptych.testing.fakes import FakeEmbedder
 
 URLS = ["memory://", "kb.db", "files:///{}/kb"]
-LONG = "\n\n".join(f"# Part {number}\n\nfish {number} fish of the sea" for number in range(30))
+SALT = "salt " * 40  # small sections are joined
+LONG = "\n\n".join(
+    f"# Part {number}\n\nfish {number} fish of the sea {SALT}" for number in range(30)
+)
 
 
 @pytest.fixture(params=URLS)

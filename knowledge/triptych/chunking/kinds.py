@@ -146,9 +146,10 @@ class ChunkerSet:
 
     @property
     def signature(self) -> str:
-        """The combined signature of all chunkers."""
+        """The combined signature of all chunkers, and that names are embedded
+        (`embedding_text`)."""
         parts = [f"{kind!r}={chunker.signature}" for kind, chunker in self.by_kind.items()]
-        return ";".join([*parts, f"*={self.default.signature}"])
+        return ";".join([*parts, f"*={self.default.signature}", "named"])
 
     def for_document(self, name: str, metadata: Metadata, outline: str = "") -> Chunker:
         """Return the chunker of the document's kind (`kind_of`), with its outline, if any

@@ -119,7 +119,7 @@ class MarkdownChunker:
 
     The first chunk of a section starts with its heading. A heading without text is joined to its
     first subsection. Adjacent sections under `size`/4 without subsections are joined if they have
-    the same parent, or if the document fits one chunk; the heading path then ends in all titles,
+    the same parent, at the top of a document too; the heading path then ends in all titles,
     `One / Two`. Any other section that fits is one chunk. A longer section is cut between
     paragraphs, list items, tables, code blocks and HTML blocks. A block larger than `size` is cut
     too: a paragraph between sentences, others between lines, and the rest at the limit. The cuts
@@ -134,9 +134,8 @@ class MarkdownChunker:
     in exactly one chunk. Front matter is a separate section without a heading path. A leading byte
     order mark is in no chunk.
 
-    ``joins=False`` does not join small sections. It is for documents with an outline, whose
-    sections may be on several pages; the signature does not include it, because the outline is
-    input.
+    ``joins=False`` does not join small sections: no chunk then crosses a heading. Documents with
+    an outline, whose sections may be on several pages, are always cut so.
     """
 
     size: int = 800
@@ -148,8 +147,9 @@ class MarkdownChunker:
 
     @property
     def signature(self) -> str:
-        """The signature of algorithm, size and overlap."""
-        return f"markdown/3(size={self.size},overlap={self.overlap})"
+        """The signature of algorithm, size and overlap, and of ``joins`` if it is False."""
+        joins = "" if self.joins else ",joins=False"
+        return f"markdown/4(size={self.size},overlap={self.overlap}{joins})"
 
     def chunk(self, content: str) -> list[ChunkSpec]:
         """Return the chunks of `content`, in linear time."""
@@ -187,12 +187,15 @@ class _Part(NamedTuple):
 
 
 def _joined(text: str, parts: Sequence[_Part], size: int) -> Iterator[_Part]:
-    """Join small sections in a row under one parent, at the top of a short document only."""
-    least = 1 if len(text) <= size else 2
+    """Join small sections in a row under one parent.
+
+    Only neighbours decide, never the size of the document: at a limit on that, one more word
+    would change every chunk.
+    """
     run: list[_Part] = []
     for part, following in zip_longest(parts, parts[1:]):
         small = part.is_small(size, following)
-        beside = small and len(part.path) >= least and run and run[-1].path[:-1] == part.path[:-1]
+        beside = small and run and run[-1].path[:-1] == part.path[:-1]
         if run and not beside:
             yield from _packed(text, run, size)
             run = []

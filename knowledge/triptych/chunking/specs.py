@@ -1,14 +1,17 @@
 """The results of a chunker: chunks, their lines and bytes, and the text to embed."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Protocol
 
 import attrs
 
 from triptych.errors import ValidationError
+from triptych.records import Metadata
+from triptych.records.metadata import text_of
 from triptych.text import BESIDE
+from triptych.text.labels import spoken_name, titles_of
 
 MIN_SIZE = 16
 
@@ -146,6 +149,17 @@ def byte_offsets(content: str, specs: Sequence[ChunkSpec]) -> list[int]:
         at = start
         offsets[index] = offset
     return offsets
+
+
+def embedded_title(name: str, metadata: Metadata, heading_paths: Iterable[tuple[str, ...]]) -> str:
+    """Return the title that `embedding_text` puts before each chunk of a document.
+
+    It is `metadata["title"]`; else, if none of the chunks has a heading above it, the words of the
+    document's name (`spoken_name`).
+    """
+    if title := text_of(metadata, "title"):
+        return title
+    return "" if any(map(titles_of, heading_paths)) else spoken_name(name)
 
 
 def embedding_text(title: str | None, heading_path: Sequence[str], chunk_content: str) -> str:

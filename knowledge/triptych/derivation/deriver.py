@@ -17,6 +17,7 @@ import attrs
 
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych.chunking import ChunkerSet, ChunkSpec, byte_offsets, embedding_text, start_lines
+from triptych.chunking.specs import embedded_title
 from triptych.contracts import (
     ChunkRepo,
     DocumentRepo,
@@ -36,7 +37,6 @@ from triptych.records import (
     Vector,
     VectorSpace,
 )
-from triptych.records.metadata import text_of
 from triptych.records.spaces import dense
 from triptych.signatures import content_sha256, document_input_sig, embedding_input_sig
 from triptych.vectors.embedding import CoverageGate
@@ -227,7 +227,8 @@ class Deriver:
         specs = chunker.chunk(content)
         # A title that is a heading is in the heading paths of its own section already: before
         # every chunk of the document it would make each of them depend on one heading's words.
-        title = text_of(document.metadata, "title") or None
+        paths = (spec.heading_path for spec in specs)
+        title = embedded_title(document.name, document.metadata, paths)
         every = [
             embedding_text(title, spec.heading_path, content[spec.start : spec.end])
             for spec in specs

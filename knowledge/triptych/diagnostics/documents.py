@@ -9,13 +9,18 @@ import numpy as np
 
 from triptych._internal.wording import counted
 from triptych.chunking.outline import LineEnds
-from triptych.chunking.specs import ChunkSpec, byte_offsets, embedding_text, start_lines
+from triptych.chunking.specs import (
+    ChunkSpec,
+    byte_offsets,
+    embedded_title,
+    embedding_text,
+    start_lines,
+)
 from triptych.contracts import ChunkRepo, DocumentRepo, VersionReader
 from triptych.diagnostics.checks import EXAMPLES
 from triptych.errors import CancelledError
 from triptych.records import DatasetConfig, DerivedChunk, DerivedSig, DocumentInfo, SourceDocument
 from triptych.records.documents import has_expired
-from triptych.records.metadata import text_of
 from triptych.signatures import content_sha256, document_input_sig, embedding_input_sig
 from triptych.vectors.embedding import CoverageGate
 
@@ -185,7 +190,8 @@ def _check_set(
     if document is not None and current and "documents.checksum" not in result.failed:
         _check_spans(document.content, found, result)
         result.unchunked = unchunked(document.content, found)
-        title = text_of(info.metadata, "title") or None
+        paths = (chunk.heading_path for chunk in found)
+        title = embedded_title(info.name, info.metadata, paths)
         _check_inputs(title, found, bool(sig.embed_sig), gate, result)
 
 
@@ -206,7 +212,7 @@ def _check_spans(content: str, chunks: Sequence[DerivedChunk], result: Examined)
 
 
 def _check_inputs(
-    title: str | None,
+    title: str,
     chunks: Sequence[DerivedChunk],
     embeds: bool,
     gate: CoverageGate | None,

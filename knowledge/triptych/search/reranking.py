@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from triptych import telemetry
 from triptych._internal.wording import FailureWarning
-from triptych.chunking.specs import embedding_text
+from triptych.chunking.specs import embedded_title, embedding_text
 from triptych.contracts import HitReader, Reranker
 from triptych.contracts.models import check_call
 from triptych.errors import ProviderError, ValidationError
@@ -33,8 +33,8 @@ def passages(hits: Sequence[Hit], reader: HitReader) -> list[str]:
 
 
 def _with_headings(hit: Hit) -> str:
-    title = hit.metadata.get("title")
-    return embedding_text(title if isinstance(title, str) else None, hit.heading_path, hit.content)
+    title = embedded_title(hit.doc_name, hit.metadata, [hit.heading_path])
+    return embedding_text(title, hit.heading_path, hit.content)
 
 
 _OVERSAMPLED = 2  # times as many hits as are asked for

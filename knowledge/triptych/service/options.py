@@ -42,8 +42,9 @@ class OpenOptions(TypedDict, total=False):
         next_embedder: a second embedder (a name or an object) for the datasets that are swapped to
             its vectors (`triptych.spaces`). Default none.
         language: the language in which new datasets are analysed. Default ``"english"``.
-        chunker: how texts are cut: ``"markdown"`` (the default: Markdown by sections, other text in
-            windows), ``"window"``, ``"fixed-window"`` or ``"sentence-window"``.
+        chunker: how texts are cut: ``"markdown"`` (the default: Markdown by sections, small ones
+            joined; other text in windows), ``"markdown-sections"`` (none joined), ``"window"``,
+            ``"fixed-window"`` or ``"sentence-window"``.
         chunk_size: the maximum size of a chunk in code points; None for each chunker's default.
         chunk_overlap: the code points that a chunk repeats from the previous one; None likewise.
         chunkers: the chunker for each kind of document. Replaces the built-in chunkers,

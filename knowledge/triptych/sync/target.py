@@ -12,6 +12,7 @@ import attrs
 from triptych import deadlines
 from triptych._internal.progress import ProgressCallback
 from triptych.chunking import embedding_text
+from triptych.chunking.specs import embedded_title
 from triptych.contracts import DocumentRepo
 from triptych.derivation.batches import batches
 from triptych.derivation.living_documents import remove_expired
@@ -34,7 +35,6 @@ from triptych.records import (
     Vector,
 )
 from triptych.records.documents import expired_by
-from triptych.records.metadata import text_of
 from triptych.records.reports import Summed
 from triptych.records.spaces import dense
 from triptych.service import Service
@@ -242,8 +242,10 @@ class SyncTarget:
         texts: dict[str, str] = {}
         for name in names:
             info = self.info(dataset_id, name)
-            title = None if info is None else text_of(info.metadata, "title") or None
-            for chunk in self._service.chunks.iter_chunks(dataset_id, name, vectors=True):
+            chunks = self._service.chunks
+            paths = (chunk.heading_path for chunk in chunks.iter_chunks(dataset_id, name))
+            title = embedded_title(name, info.metadata if info else {}, paths)
+            for chunk in chunks.iter_chunks(dataset_id, name, vectors=True):
                 if chunk.vector is None:
                     text = embedding_text(title, chunk.heading_path, chunk.content)
                     texts[chunk.sig.input_sig] = text
@@ -253,12 +255,14 @@ class SyncTarget:
     def _texts(self, document: NewDocument) -> list[str]:
         """What is embedded of a document, chunk by chunk, as `Deriver` puts it together."""
         metadata = document.metadata or {}
-        content, title = document.content, text_of(metadata, "title") or None
+        content = document.content
         chunkers = self._service.options.chunkers
         chunker = chunkers.for_document(document.name, metadata, document.outline or "")
+        specs = chunker.chunk(content)
+        title = embedded_title(document.name, metadata, (spec.heading_path for spec in specs))
         return [
             embedding_text(title, spec.heading_path, content[spec.start : spec.end])
-            for spec in chunker.chunk(content)
+            for spec in specs
         ]
 
     def _missing(self, dataset_id: str, texts: Mapping[str, str]) -> set[str]:

@@ -20,6 +20,11 @@ BESIDE: Final = " / "
 """The separator of the titles of joined sections, in the last part of the heading path."""
 
 _ENDING: Final = re.compile(r"(?<=[^/])\.[A-Za-z][A-Za-z0-9]{0,4}$")
+_WORD: Final = re.compile(r"[^\W_]+")
+# A number; or of four characters and more: hexadecimal, or never three letters in a row.
+_ID: Final = re.compile(
+    r"\d+|(?=.{4})(?:(?=[a-f]*\d)[0-9a-f]+|(?:\d|[^\W\d]{1,2}(?![^\W\d]))+)", re.IGNORECASE
+)
 _PADDED: Final = re.compile(r"(?<![0-9.])0+([1-9][0-9]{0,30})(?![0-9])")
 
 
@@ -31,6 +36,18 @@ def label_of(name: str, title: str = "", headings: tuple[str, ...] = ()) -> str:
     """
     stem = _ENDING.sub("", name)
     return "\n".join(dict.fromkeys((" ".join((stem, *_PADDED.findall(stem))), title, *headings)))
+
+
+@lru_cache(4096)
+def spoken_name(name: str) -> str:
+    """Return the words of a document's name without folders and extension.
+
+    It is "" for a name that says nothing: ids, dates and numbers, and two bytes or less beside
+    them.
+    """
+    words = _WORD.findall(_ENDING.sub("", name.rpartition("/")[2]))
+    said = "".join(word for word in words if not _ID.fullmatch(word))
+    return " ".join(words) if len(said.encode("utf-8", "surrogatepass")) > 2 else ""
 
 
 def titles_of(path: tuple[str, ...]) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from triptych import deadlines
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych._internal.progress import EmbeddingProgress
 from triptych.chunking import embedding_text
+from triptych.chunking.specs import embedded_title
 from triptych.contracts import ChunkRepo, DocumentRepo, LayerRepo
 from triptych.contracts.rules import is_of_document
 from triptych.errors import (
@@ -248,18 +249,23 @@ class Filler(CloseOnExit, Generic[V]):
             self._forget(name)  # it is gone, or another filler was here first
             self._count_given(name, Counter())
             return
-        title = None if info is None else text_of(info.metadata, "title") or None
+        titles: list[str] = []
+        if info is not None:  # which of the two, the digests tell before all chunks are read
+            titles = [embedded_title(name, info.metadata, ()), text_of(info.metadata, "title")]
         texts: dict[str, str] = {}
         places: Counter[str] = Counter()
         held = self._layers is None and space.kind == "dense"
         for chunk in self._chunks.iter_chunks(dataset_id, name, vectors=held) if info else ():
             if held and chunk.vector is not None and chunk.sig.embed_sig == space.sig:
                 continue
-            text = embedding_text(title, chunk.heading_path, chunk.content)
             digest = chunk.sig.input_sig
-            if digest != embedding_input_sig(text):
+            for title in titles:
+                text = embedding_text(title, chunk.heading_path, chunk.content)
+                if digest == embedding_input_sig(text):
+                    texts[digest] = text
+                    break
+            else:
                 return  # its text is stale: to be derived again, and pending till then
-            texts[digest] = text
             places[digest] += 1
         for kind in (Layer.ABSTRACT, Layer.OVERVIEW) if self._layers is not None else ():
             layer = self._layers.get(dataset_id, name, kind) if self._layers is not None else None
