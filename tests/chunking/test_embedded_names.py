@@ -60,9 +60,9 @@ def test_a_rename_embeds_only_documents_without_title_and_headings() -> None:
 def test_vectors_that_come_later_are_of_the_same_text() -> None:
     embedder = FakeEmbedder(failures={call: ProviderError("away") for call in range(1, 9)})
     with triptych.open("memory://", embedder=embedder) as kb:
-        kb.put_documents(
-            "d", {"acme_2018.txt": "Sales rose.", "acme_2019.md": "# Sales\n\nThey rose."}
-        )
+        texts = {"acme_2018.txt": "Sales rose.", "acme_2019.md": "# Sales\n\nThey rose."}
+        with pytest.raises(triptych.DerivationError):
+            kb.put_documents("d", texts)
         assert kb.stats("d")[0].pending
         embedder.failures.clear()
         embedder.texts.clear()

@@ -192,8 +192,9 @@ class Hit:
     def chunk_id(self) -> str | None:
         """The chunk's stable id, a UUID; None for layers and documents, identified by their names.
 
-        It changes only with the chunk's text, its headings or the document's title, not with other
-        edits of the document. `triptych.shortcuts.get_chunk` reads the chunk.
+        It changes only with the chunk's text, its headings or the document's title (its name, where
+        that is embedded), not with other edits of the document. `triptych.shortcuts.get_chunk` reads
+        the chunk.
         """
         if self.chunk_index == NO_CHUNK:
             return None
