@@ -193,8 +193,7 @@ class Hit:
         """The chunk's stable id, a UUID; None for layers and documents, identified by their names.
 
         It changes only with the chunk's text, its headings or the document's title (its name, where
-        that is embedded), not with other edits of the document. `triptych.shortcuts.get_chunk` reads
-        the chunk.
+        that is embedded), not with other edits. `triptych.shortcuts.get_chunk` reads the chunk.
         """
         if self.chunk_index == NO_CHUNK:
             return None
