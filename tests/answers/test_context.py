@@ -237,33 +237,6 @@ def test_a_layer_leads_to_a_document_that_no_passage_was_found_in(kb: Service) -
     assert "a.md abstract v1" in pack.render()
 
 
-@pytest.mark.parametrize("name", ["<a>.md", ">=5.md", "!=x", "$and", "== b"])
-def test_a_layer_leads_to_a_document_whose_name_looks_like_a_comparison(
-    name: str, kb: Service
-) -> None:
-    kb.put_document("d", name, "The vessel is heated.\n")
-    kb.put_document_layer("d", name, "L0", "How to boil water in a kettle.")
-    pack = context(kb, "kettle", mode="bm25")
-    assert {piece.citation.doc_name for piece in pack.pieces} == {name}
-
-
-def test_the_abstract_of_a_document_lifts_its_passages(kb: Service) -> None:
-    kb.put_document("d", "a.md", "Set the lid aside before you begin with it, it is said.\n")
-    kb.put_document("d", "b.md", "Set the lid aside before you begin at all, they say.\n")
-    kb.put_document("d", "c.md", "Set the lid aside before you begin with it, one hears.\n")
-
-    def ranked(**options: Any) -> list[str]:
-        pieces = context(kb, "lid aside", mode="bm25", **options).pieces
-        ranks = sorted(pieces, key=lambda piece: piece.number)
-        return [each.citation.doc_name for each in ranks if each.citation.layer == "L2"]
-
-    first, second, third = ranked(layers=["L2"])
-    kb.put_document_layer("d", third, "L0", "All about the lid.")
-    kb.put_document_layer("d", third, "L1", "# All about the lid\n\nAll about the lid.")
-    # The best hit of the search stays the first.
-    assert ranked() == [first, third, second]
-
-
 def test_a_stale_layer_says_so(kb: Service) -> None:
     kb.put_document("d", "a.md", "The vessel is heated.\n")
     kb.put_document_layer("d", "a.md", "L0", "How to boil water in a kettle.")

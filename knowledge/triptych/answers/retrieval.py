@@ -10,7 +10,6 @@ from typing import Final
 import attrs
 
 from triptych.contracts import ChunkRepo, DocumentRepo
-from triptych.derivation.folder_tree import is_folder
 from triptych.records import (
     Candidate,
     DerivedChunk,
@@ -19,10 +18,8 @@ from triptych.records import (
     ModelUsage,
     Query,
     Result,
-    Scope,
     SourceDocument,
 )
-from triptych.records.filters import NAME
 from triptych.search.fusion import min_max, reciprocal_ranks
 from triptych.search.hydration import asks_for_headings, chunk_fields
 from triptych.search.pipeline import SearchPipeline
@@ -36,15 +33,11 @@ class ContextParameters:
     Attributes:
         depth: how many chunks are looked at.
         layer_depth: how many abstracts, overviews and whole documents.
-        led: how many abstracts and overviews, the best, have their documents' chunks searched
-            where none was found.
         rescored: whether chunks are ordered by their lanes' scores again, as parts of long texts
             should be; else the order of the search stands.
         vector: the weight of the vector lane's scores beside the keyword lane's, 0 to 1.
         k: of the reciprocal ranks ``1 / (k + rank)``.
-        abstract: the weight of a document's rank by its abstract in its chunks' scores.
-        overview: likewise by its overview.
-        whole: by all of its text.
+        whole: the weight of a document's rank by all of its text in its chunks' scores.
         best_chunk: by its best chunk.
         beside: the share of its own score that a chunk gives to those before and after it which
             were not found.
@@ -59,12 +52,9 @@ class ContextParameters:
 
     depth: int = 100
     layer_depth: int = 50
-    led: int = 3
     rescored: bool = True
     vector: float = 0.6
     k: float = 10.0
-    abstract: float = 0.1
-    overview: float = 0.2
     whole: float = 0.4
     best_chunk: float = 0.2
     beside: float = 0.3
@@ -126,14 +116,11 @@ class Retrieved:
 def retrieve(
     searches: SearchPipeline, query: Query, layers: Set[Layer], recipe: ContextParameters
 ) -> Retrieved:
-    """Search layers, whole documents and chunks, and let the upper ones say which documents lead.
+    """Search chunks and whole documents, and the layers that may stand beside them.
 
-    A document's score is the weighted sum of its reciprocal ranks by abstract, overview, whole
-    text and best chunk; a passage's is its own reciprocal rank, or a share of that of the found
-    chunk beside it, and its document's. The best hit of the search stays the best. The layer of a
-    folder speaks for the documents below it.
-    Where one of the best layers leads to a document none of whose chunks was found, those are
-    searched by themselves.
+    A document's score is the weighted sum of its reciprocal ranks by its whole text and by its best
+    chunk; a passage's is its own reciprocal rank, or a share of that of the found chunk beside it,
+    and its document's. The best hit of the search stays the best.
 
     Raises:
         TriptychError: as `SearchPipeline.search`.
@@ -152,35 +139,14 @@ def retrieve(
         layer: result.hits for layer, result in zip(asked, results, strict=True)
     }
     every = [*results, *([] if whole is None else [whole])]
-    warnings = [warning for result in results for warning in result.warnings]
     abstracts, overviews = hits.get(Layer.ABSTRACT, ()), hits.get(Layer.OVERVIEW, ())
     chunks = list(hits.get(Layer.DETAIL, ()))
     best = chunks[0] if chunks else None
     if recipe.rescored:
         chunks = _by_lanes(chunks, recipe.vector)
-    if Layer.DETAIL in layers:
-        led_to = (*abstracts[: recipe.led], *overviews[: recipe.led])
-        for dataset_id, names in _missed(led_to, chunks).items():
-            deeper = searches.search(
-                attrs.evolve(
-                    query,
-                    dataset_id=dataset_id,
-                    dataset_ids=(),
-                    scope=Scope.SINGLE,
-                    layer=Layer.DETAIL,
-                    top_k=recipe.layer_depth,
-                    # A name is a text, whatever it looks like.
-                    where={**query.where, NAME: {"$in": names}},
-                )
-            )
-            every.append(deeper)
-            warnings += deeper.warnings
-            chunks += deeper.hits
     documents = () if whole is None else whole.hits
     leading = _leading(
         (
-            (recipe.abstract, abstracts),
-            (recipe.overview, overviews),
             (recipe.whole, documents),
             (recipe.best_chunk, chunks),
         ),
@@ -188,12 +154,12 @@ def retrieve(
     )
     return Retrieved(
         passages=_passages(chunks, leading, recipe, best=best, widens=not asks_for_headings(query)),
-        abstracts=_layers(abstracts, leading),
-        overviews=_layers(overviews, leading),
+        abstracts=_layers(abstracts, leading, recipe.k),
+        overviews=_layers(overviews, leading, recipe.k),
         below=below,
         usage=tuple(usage for each in every for usage in each.usage),
         result=dict(zip(asked, results, strict=True)).get(Layer.DETAIL),
-        warnings=tuple(dict.fromkeys(warnings)),
+        warnings=tuple(dict.fromkeys(each for result in results for each in result.warnings)),
     )
 
 
@@ -220,20 +186,8 @@ def _by_lanes(hits: Sequence[Hit], vector: float) -> list[Hit]:
     return [hits[at] for at in order]
 
 
-def _missed(layers: Sequence[Hit], chunks: Sequence[Hit]) -> dict[str, list[str]]:
-    """The documents that a layer leads to and no chunk was found of, by dataset."""
-    found = {(hit.dataset_id, hit.doc_name) for hit in chunks}
-    missed: dict[str, list[str]] = {}
-    for hit in layers:
-        place = hit.dataset_id, hit.doc_name
-        if place not in found and not is_folder(hit.doc_name):
-            found.add(place)
-            missed.setdefault(hit.dataset_id, []).append(hit.doc_name)
-    return missed
-
-
 def _leading(lanes: Iterable[tuple[float, Sequence[Hit]]], k: float) -> dict[Place, float]:
-    """The weighted sum over the lanes of ``1 / (k + rank)`` for each document, folder, dataset.
+    """The weighted sum over the lanes of ``1 / (k + rank)`` for each document.
 
     Source: Cormack, Clarke and Büttcher (2009), Reciprocal rank fusion, SIGIR.
     """
@@ -243,15 +197,6 @@ def _leading(lanes: Iterable[tuple[float, Sequence[Hit]]], k: float) -> dict[Pla
         for place, share in zip(places, reciprocal_ranks(len(places), k, weight), strict=True):
             scores[place] = scores.get(place, 0.0) + share
     return scores
-
-
-def _score_of(place: Place, leading: Mapping[Place, float]) -> float:
-    """A document's score with what the layers of the folders above it, and its dataset's, add."""
-    dataset_id, name = place
-    above = [name[: at + 1] for at, character in enumerate(name[:-1]) if character == "/"]
-    return leading.get(place, 0.0) + sum(
-        leading.get((dataset_id, folder), 0.0) for folder in ("", *above) if folder != name
-    )
 
 
 def _key(hit: Hit) -> tuple[str, str, int]:
@@ -285,7 +230,7 @@ def _passages(
                 scores[key] = max(scores.get(key, 0.0), recipe.beside * score)
                 hits.setdefault(key, hits[dataset_id, name, index])
     finds = [
-        ScoredPassage(hit=hits[key], index=key[2], score=score + _score_of(key[:2], leading))
+        ScoredPassage(hit=hits[key], index=key[2], score=score + leading.get(key[:2], 0.0))
         for key, score in scores.items()
     ]
     if best is not None:
@@ -296,14 +241,17 @@ def _passages(
     return tuple(sorted(finds, key=lambda find: find.order))
 
 
-def _layers(hits: Sequence[Hit], leading: Mapping[Place, float]) -> tuple[ScoredPassage, ...]:
+def _layers(
+    hits: Sequence[Hit], leading: Mapping[Place, float], k: float
+) -> tuple[ScoredPassage, ...]:
+    """Layers by their documents' scores and their own ranks: a folder has only its own."""
     finds = [
         ScoredPassage(
             hit=hit,
             index=hit.chunk_index,
-            score=_score_of((hit.dataset_id, hit.doc_name), leading),
+            score=1 / (k + rank) + leading.get((hit.dataset_id, hit.doc_name), 0.0),
         )
-        for hit in hits
+        for rank, hit in enumerate(hits, start=1)
     ]
     return tuple(sorted(finds, key=lambda find: find.order))
 
