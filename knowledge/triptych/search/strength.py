@@ -17,7 +17,7 @@ from triptych.contracts import Capabilities
 from triptych.derivation.deriver import Deriver
 from triptych.records import Candidates, Hit, Strength
 from triptych.search.request import Found, SearchRequest
-from triptych.text import CorpusStats
+from triptych.text import CorpusStats, get_analyzer
 
 LIMITS: Mapping[Strength, float] = {"none": 1.0, "weak": 1.4, "fair": 2.0}  # where each ends
 
@@ -115,7 +115,9 @@ def strength_of(
             dataset_id = rows[0][3]
         best[ranked.lane] = max(score, best.get(ranked.lane, score))
     terms = request.terms_in(dataset_id)
-    stats = statistics.corpus_stats(request.query.dataset_ids, terms)
+    variants = get_analyzer(request.language_of(dataset_id)).variants(request.query.text)
+    every = list(set().union(*variants.values()))
+    stats = statistics.corpus_stats(request.query.dataset_ids, every).pooled(variants)
     embedder = derivation.of_space(request.query.embed_sig).embedder
     cosines = getattr(embedder, "cosine_range", None)
     evidence = Evidence(best.keys(), cosines, request.query.text, terms, stats)

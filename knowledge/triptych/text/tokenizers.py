@@ -187,6 +187,18 @@ class CorpusStats:
             document_count=count, total_length=length, document_frequencies=dict(+left)
         )
 
+    def pooled(self, variants: Mapping[str, Sequence[str]]) -> CorpusStats:
+        """Return the statistics with a term in place of its variants (`Analyzer.variants`)."""
+        held = self.document_frequencies
+        sums = {term: sum(held.get(v, 0) for v in some) for term, some in variants.items()}
+        return CorpusStats(
+            document_count=self.document_count,
+            total_length=self.total_length,
+            document_frequencies={
+                term: min(count, self.document_count) for term, count in sums.items() if count
+            },
+        )
+
     def idf(self, term: str) -> float:
         """Return Lucene's inverse document frequency, ``ln(1 + (N - n + 0.5) / (n + 0.5))``."""
         held_by = self.document_frequencies.get(term, 0)
