@@ -8,7 +8,7 @@ Query Evaluation: Strategies and Optimizations, 1995).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import attrs
@@ -130,35 +130,26 @@ def find_by_words(
     few = min(FEW_OWNERS, sum(term.units for term in terms))
     rows = ranking.of_owners() if asked.predicates.greatest <= few else ranking.of_postings()
     found = best(scored(rows, asked.names), asked.limit)
-    ids: dict[str, list[int]] = {}
-    for each in known:
-        ids.setdefault(each.word, []).append(each.id)
-    columns = {  # of a term, and the id of a variant
-        (at, pk)
-        for at, term in enumerate(whole)
-        for word in every[term]
-        for pk in ids.get(word, ())
+    columns = {
+        each.id: [at for at, term in enumerate(whole) if each.word in every[term]] for each in known
     }
     return found, TermMatches(whole, _counts(asked, found, columns, len(whole)))
 
 
 def _counts(
-    asked: Asked, found: Sequence[Scored], columns: Set[tuple[int, int]], width: int
+    asked: Asked, found: Sequence[Scored], columns: Mapping[int, Sequence[int]], width: int
 ) -> NDArray[np.float64]:
     """How often each unit holds the terms with these columns, up to 1, shape (units, ``width``)."""
-    columns_of: dict[int, list[int]] = {}
-    for column, term in sorted(columns):
-        columns_of.setdefault(term, []).append(column)
     counts = np.zeros((len(found), width))
     places = {row.key: at for at, row in enumerate(found)}
     rows = asked.session.text(
         "SELECT u.key, t, u.counts[array_position(u.terms, t)] FROM search_unit u, "
         "unnest(%s::int[]) t WHERE u.key = ANY(%s::bigint[]) AND t = ANY(u.terms)",
-        (list(columns_of), list(places)),
+        (list(columns), list(places)),
         prepare=False,
     )
     for key, term, count in rows:
-        counts[places[key], columns_of[term]] += count / TEXT_WEIGHT
+        counts[places[key], columns[term]] += count / TEXT_WEIGHT
     return np.minimum(counts, 1)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import log
 from typing import Final, Protocol
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from triptych.errors import ValidationError
 from triptych.text.analyzer import Analyzer
@@ -189,15 +189,10 @@ class CorpusStats:
 
     def pooled(self, variants: Mapping[str, Sequence[str]]) -> CorpusStats:
         """Return the statistics with a term in place of its variants (`Analyzer.variants`)."""
-        held = self.document_frequencies
+        held, most = self.document_frequencies, self.document_count
         sums = {term: sum(held.get(v, 0) for v in some) for term, some in variants.items()}
-        return CorpusStats(
-            document_count=self.document_count,
-            total_length=self.total_length,
-            document_frequencies={
-                term: min(count, self.document_count) for term, count in sums.items() if count
-            },
-        )
+        known = {term: min(count, most) for term, count in sums.items() if count}
+        return evolve(self, document_frequencies=known)
 
     def idf(self, term: str) -> float:
         """Return Lucene's inverse document frequency, ``ln(1 + (N - n + 0.5) / (n + 0.5))``."""
