@@ -102,8 +102,8 @@ def test_a_label_is_in_the_language_of_its_text() -> None:
     encoded = [numbering.encode_all(each) for each in (texts, labels)]
     found = numbering.in_language(texts, encoded[0], labels, encoded[1])
     names = list(terms)
-    assert [names[number] for number in found[1][0]] == ["ge:vertrag", "verträg"]
-    assert FOUND.analyze("Verträge", "german") == ["ge:vertrag"]
+    assert [names[number] for number in found[1][0]] == [":ge:vertrag", "verträg"]
+    assert FOUND.analyze("Verträge", "german") == [":ge:vertrag"]
 
 
 def test_numbers_names_and_scripts_have_one_term_in_all_languages() -> None:

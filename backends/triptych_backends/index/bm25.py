@@ -20,10 +20,12 @@ from numpy.typing import NDArray
 from triptych._internal.turns import SEARCHES
 from triptych.records import TermMatches
 from triptych.text.labels import LABELLED_K1, TEXT_WEIGHT
+from triptych.text.term_ids import FOREIGN
 from triptych_backends.index import kernels
 from triptych_backends.index.change_log import Scored
 from triptych_backends.index.ranking import DECIMALS, SLACK, RankedUnits, top_k
 from triptych_backends.index.segment import (
+    PREFIX,
     IntArray,
     PostingsLists,
     Segment,
@@ -66,14 +68,16 @@ class Weights:
 
 def find(views: Sequence[SegmentReader], terms: Sequence[str]) -> list[dict[str, int]]:
     """For each view the numbers of those terms that its segment has."""
-    return [
-        {
-            term: number
-            for term, number in zip(terms, view.segment.text.vocabulary.find(terms), strict=True)
-            if number >= 0
-        }
-        for view in views
-    ]
+    found = []
+    plain = [term for term in terms if term[0] != FOREIGN]
+    for view in views:
+        vocabulary = view.segment.text.vocabulary
+        some = plain
+        if len(plain) < len(terms) and (there := vocabulary.prefixes_of_languages):
+            some = [term for term in terms if term[0] != FOREIGN or term[:PREFIX] in there]
+        numbers = zip(some, vocabulary.find(some), strict=True)
+        found.append({term: number for term, number in numbers if number >= 0})
+    return found
 
 
 def statistics(

@@ -101,21 +101,23 @@ class LocalIndex(CloseOnExit):
             self.analyzers(language)
             for language in {snapshot.language for snapshot in snapshots.values()}
         ]
-        variants = {each.language: each.variants(query) for each in analyzers}
+        asked = {each.language: each.analyze_query(query) for each in analyzers}
+        SEARCHES.pass_on("the search")
+        views, corpora = bounded(snapshots, field, corpus)
+        if any(view.segment.text.vocabulary.prefixes_of_languages for view in views):
+            variants = {each.language: each.variants(query) for each in analyzers}
+        else:
+            variants = {name: {term: (term,) for term in terms} for name, terms in asked.items()}
         pooled = bm25.pooled(variants.values())
         if limit <= 0 or not pooled:
             return WordRanking([], pooled)
-        SEARCHES.pass_on("the search")
-        views, corpora = bounded(snapshots, field, corpus)
         numbers = bm25.find(views, sorted(set().union(*pooled.values())))
         statistics = bm25.statistics(views, numbers, corpora)
         SEARCHES.pass_on("the search")
         known = dict(zip(map(id, views), numbers, strict=True))
         weights = {
-            each.language: bm25.weigh(
-                statistics, Counter(each.analyze_query(query)), variants[each.language]
-            )
-            for each in analyzers
+            name: bm25.weigh(statistics, Counter(terms), variants[name])
+            for name, terms in asked.items()
         }
         # The most that a unit can score, and which of several languages' weights it has.
         parts = [

@@ -21,7 +21,13 @@ from triptych.text.detection import Clues, NumberedClues
 from triptych.text.english import ENGLISH_STOP_WORDS, IRREGULAR_FORMS
 from triptych.text.escapes import expand
 from triptych.text.function_words import function_words, told_apart
-from triptych.text.term_ids import CACHE_RUN_LENGTH, CACHE_RUN_TERMS, CACHE_RUNS, Numbering
+from triptych.text.term_ids import (
+    CACHE_RUN_LENGTH,
+    CACHE_RUN_TERMS,
+    CACHE_RUNS,
+    Numbering,
+    prefix_of,
+)
 from triptych.text.words import (
     CHINESE_FUNCTION_CHARACTERS,
     MAX_WORD_LENGTH,
@@ -112,7 +118,7 @@ class Analyzer:
         self._clues: Clues | None = None
         if language == AUTO:
             self._clues = Clues(lambda word: self._stem_each([word])[0])
-            self._foreign = {name: Analyzer(name, prefix=f"{name[:2]}:") for name in told_apart()}
+            self._foreign = {name: Analyzer(name, prefix=prefix_of(name)) for name in told_apart()}
 
     def __repr__(self) -> str:
         return f"Analyzer({self.signature!r})"
@@ -146,6 +152,9 @@ class Analyzer:
         fewer terms than indexed texts (:mod:`triptych.text.words`). Texts in other languages than
         English hold the `variants` of the terms if the analyzer is "auto".
         """
+        return list(_asked(self, text))
+
+    def _asked(self, text: str) -> list[str]:
         terms: list[str] = []
         wanted: list[str] = []
         for run in _runs(expand(text)):
@@ -176,12 +185,9 @@ class Analyzer:
             for word in split_token(token)
             if _LATIN.fullmatch(word)
         ]
-        terms = self._stem_each(words)
-        for each in self._foreign.values():
-            stems = each._stemmer(each.language).stemWords(words)
-            for term, stem in zip(terms, stems, strict=True):
-                if term in found:
-                    found[term][each._prefix + stem] = None
+        for term, word in zip(self._stem_each(words), words, strict=True):
+            if term in found:
+                found[term].update(dict.fromkeys(_in_each_language(self, word)))
         return {term: tuple(some) for term, some in found.items()}
 
     def _analyze_query_run(self, run: str) -> tuple[list[str], list[str]]:
@@ -266,7 +272,16 @@ class Analyzer:
 
 
 # A search asks several times.
+_asked = lru_cache(256)(Analyzer._asked)
 _variants = lru_cache(256)(Analyzer._variants)
+
+
+@lru_cache(_CACHE_QUERY_RUNS)
+def _in_each_language(analyzer: Analyzer, word: str) -> list[str]:
+    return [
+        each._prefix + each._stemmer(each.language).stemWord(word)
+        for each in analyzer._foreign.values()
+    ]
 
 
 class _RunCache(dict[str, tuple[str, ...]]):
@@ -347,7 +362,7 @@ def get_analyzer(language: str = "english") -> Analyzer:
 
     "auto" finds the language of each text (:mod:`triptych.text.detection`). Terms of English texts,
     and of texts in no clear language, are those of "english"; words in other languages have the
-    language's prefix, `ge:haus`. All but "none" stem words in Cyrillic, Arabic, Greek and
+    language's prefix, `:ge:haus`. All but "none" stem words in Cyrillic, Arabic, Greek and
     Devanagari by their script.
 
     Raises:

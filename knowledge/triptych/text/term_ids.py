@@ -31,6 +31,15 @@ _MASKS: Final = np.array(
     [[255] * size + [0] * (_KEY - size) for size in range(_KEY + 1)], np.uint8
 ).view(np.uint64)
 
+FOREIGN: Final = ":"
+"""The first character of terms in other languages than English, where texts are in several."""
+
+
+def prefix_of(language: str) -> str:
+    """What the terms of a language begin with; a dictionary that has such terms has it, too."""
+    return f"{FOREIGN}{language[:2]}:"
+
+
 IntArray = NDArray[Any]
 
 Encoded = tuple[NDArray[np.int32], NDArray[np.int64]]
@@ -108,6 +117,7 @@ class Numbering(dict[str, "int | tuple[int, ...]"]):
             return known, of_labels
         into = [split_encoded(known), split_encoded(of_labels)]
         for language in sorted(set(found.values())):
+            self._terms.setdefault(prefix_of(language), len(self._terms))
             places = [at for at, each in found.items() if each == language]
             for each, some in zip((texts, labels), into, strict=True):
                 encoded = self._foreign(language).encode_all([each[at] for at in places])
