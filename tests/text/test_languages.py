@@ -148,7 +148,7 @@ def test_a_word_of_one_character_before_a_particle_is_asked_for(run: str, asked:
 def test_stop_words_are_those_of_the_language() -> None:
     question = "Quelle est la capitale de la France"
     assert get_analyzer("french").analyze_query(question) == ["capital", "franc"]
-    assert FOUND.analyze_query(question) == ENGLISH.analyze_query("capitale France")
+    assert FOUND.analyze_query(question) == ENGLISH.analyze_query(question)
     assert ENGLISH.analyze_query("die Welt") == ["die", "welt"]
 
 

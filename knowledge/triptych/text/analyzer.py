@@ -152,18 +152,12 @@ class Analyzer:
         fewer terms than indexed texts (:mod:`triptych.text.words`). Texts in other languages than
         English hold the `variants` of the terms if the analyzer is "auto".
         """
-        return list(_asked(self, text))
-
-    def _asked(self, text: str) -> list[str]:
         terms: list[str] = []
         wanted: list[str] = []
         for run in _runs(expand(text)):
             asked, kept = self._query_runs.get(run) or self._analyze_query_run(run)
             terms += asked
             wanted += kept
-        if self._clues is not None and (language := self._clues.language(Counter(terms))):
-            dropped = set(self._stem_each(list(function_words(language))))
-            wanted = [term for term in wanted if term not in dropped] or wanted
         return wanted or terms
 
     def variants(self, text: str) -> dict[str, tuple[str, ...]]:
@@ -179,15 +173,10 @@ class Analyzer:
         found = {term: {term: None} for term in self.analyze_query(text)}
         if not self._foreign:
             return {term: (term,) for term in found}
-        words = [
-            word
-            for _, token in tokens(normalize(expand(text)))
-            for word in split_token(token)
-            if _LATIN.fullmatch(word)
-        ]
-        for term, word in zip(self._stem_each(words), words, strict=True):
-            if term in found:
-                found[term].update(dict.fromkeys(_in_each_language(self, word)))
+        for run in _runs(expand(text)):
+            for term, others in _in_each_language(self, run):
+                if term in found:
+                    found[term].update(dict.fromkeys(others))
         return {term: tuple(some) for term, some in found.items()}
 
     def _analyze_query_run(self, run: str) -> tuple[list[str], list[str]]:
@@ -272,16 +261,19 @@ class Analyzer:
 
 
 # A search asks several times.
-_asked = lru_cache(256)(Analyzer._asked)
 _variants = lru_cache(256)(Analyzer._variants)
 
 
 @lru_cache(_CACHE_QUERY_RUNS)
-def _in_each_language(analyzer: Analyzer, word: str) -> list[str]:
-    return [
-        each._prefix + each._stemmer(each.language).stemWord(word)
+def _in_each_language(analyzer: Analyzer, run: str) -> list[tuple[str, tuple[str, ...]]]:
+    """The English term of each word of a run, and those in the other languages."""
+    words = [word for _, token in tokens(normalize(run)) for word in split_token(token)]
+    words = list(filter(_LATIN.fullmatch, words))
+    stems = [
+        [each._prefix + stem for stem in each._stemmer(each.language).stemWords(words)]
         for each in analyzer._foreign.values()
     ]
+    return list(zip(analyzer._stem_each(words), zip(*stems, strict=True), strict=True))
 
 
 class _RunCache(dict[str, tuple[str, ...]]):
