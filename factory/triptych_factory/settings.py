@@ -154,7 +154,7 @@ class Settings:
         embedder: an embedder's name; "auto" is the embedder that made the store's vectors; for a
             store without documents it is "local" if installed, else none.
         next_embedder: a second embedder, for swapped datasets; "none" for no other.
-        language: the language in which new datasets are analysed.
+        language: the language in which new datasets are analysed; "auto" finds each text's.
         chunker: how texts are cut: "markdown" (by sections, small ones joined; other text
             in windows), "markdown-sections" (none joined), "window", "fixed-window" or
             "sentence-window".
@@ -195,7 +195,7 @@ class Settings:
     api_key: str | None = _setting(_text, None, repr=False)
     embedder: str = _setting(_text, "auto")
     next_embedder: str = _setting(_text, "none")
-    language: str = _setting(_text, "english")
+    language: str = _setting(_text, "auto")
     chunker: str = _setting(_text, "markdown")
     chunk_size: int | None = _setting(_integer(16), None)
     chunk_overlap: int | None = _setting(_integer(0), None)

@@ -100,7 +100,7 @@ def test_status_shows_the_model_the_width_and_the_count_of_vectors(shell: Shell)
     (space,) = dataset["spaces"]
     assert space == {"embed_sig": dataset["config"]["embed_sig"], "dimension": 256, "vectors": 2}
     rows = shell("status").rows
-    assert ["default", "2", "2", "2", "0", "0", "0", str(dataset["size"])] in rows
+    assert ["default", "2", "2", "2", "0", "0", "0", str(dataset["size"]), "auto"] in rows
     assert [dataset["config"]["embed_sig"], "default", "2", "256", ""] in rows
     shell("rebuild", "--embedder", "none")
     (dataset,) = shell("status", "--json").json["datasets"]

@@ -203,7 +203,7 @@ def test_a_calibration_wins_over_the_word(kb: Service) -> None:
     calibration = Calibration(
         models={"bm25": model},
         embed_sig="",
-        analyzer_sig=get_analyzer("english").signature,
+        analyzer_sig=get_analyzer(config.language).signature,
         chunker_sig=config.chunker_sig,
         answered=10,
         unanswered=10,

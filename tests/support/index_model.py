@@ -19,11 +19,15 @@ class WordAnalyzer:
     """Words between spaces, case folded; a language marks its own terms."""
 
     def __init__(self, language: str = "english") -> None:
+        self.language = language
         self.signature = f"words:{language}"
         self._suffix = "" if language == "english" else f"+{language}"
 
     def analyze_query(self, text: str) -> list[str]:
         return [word.casefold() + self._suffix for word in text.split()]
+
+    def variants(self, text: str) -> dict[str, tuple[str, ...]]:
+        return {term: (term,) for term in self.analyze_query(text)}
 
     def numbering(self, terms: dict[str, int]) -> WordNumbering:
         return WordNumbering(self, terms)
@@ -38,6 +42,9 @@ class WordNumbering:
         every = [self.analyzer.analyze_query(text) for text in texts]
         numbers = [self.terms.setdefault(word, len(self.terms)) for one in every for word in one]
         return np.array(numbers, np.int32), np.array(list(map(len, every)), np.int64)
+
+    def in_language(self, texts, known, labels, of_labels):
+        return known, of_labels
 
 
 @define

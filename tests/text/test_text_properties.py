@@ -67,7 +67,7 @@ def test_numbering_is_analyze_numbered(texts: list[str], analyzer: object, again
         words = list(vocabulary)
         found = iter([words[number] for number in numbers.tolist()])
         assert [list(islice(found, size)) for size in sizes] == [
-            analyzer.analyze(text) for text in texts
+            analyzer.analyze(text, "english") for text in texts
         ]
         assert next(found, None) is None
 

@@ -59,7 +59,13 @@ def rebuild(
             scope = dataset_in_use(service, dataset)
         if not doc:
             output.warn(*_given_up(service, scope))
+        before = _languages(service)
         report = service.rebuild(dataset_id=scope, doc_name=doc, progress=progress)
+        for name, language in _languages(service).items():
+            if before.get(name, language) != language:
+                output.note(
+                    f"the language of dataset {name!r} is {language} now, not {before[name]}"
+                )
     return session.finish(
         report.failed,
         {"dataset_id": scope or None},
@@ -97,6 +103,11 @@ def embed(
         placed=True,
         table=(("", dataset or "every dataset"), counts_of(report).items()),
     )
+
+
+def _languages(service: Service) -> dict[str, str]:
+    configs = {each: service.chunks.config(each) for each in service.list_datasets()}
+    return {name: config.language for name, config in configs.items() if config is not None}
 
 
 def _given_up(service: Service, scope: str) -> list[str]:

@@ -179,6 +179,13 @@ OptionalQuery = Annotated[
     argument("QUERY", "A question, or some words. Without QUERY, --where lists all matches."),
 ]
 Dataset = Annotated[str | None, option("--dataset -d", "Search this dataset only.")]
+Language = Annotated[
+    str | None,
+    option(
+        "--language",
+        "The language of the dataset's texts, from now on; auto finds each text's.",
+    ),
+]
 DocumentDataset = Annotated[
     str | None,
     option("--dataset -d", "The dataset of the documents. By default 'default', or the only one."),

@@ -13,7 +13,7 @@ from triptych.errors import ValidationError
 from triptych_adapters.cli.command import argument, command, option
 from triptych_adapters.cli.folders import NOT_TOLD, AllFolders, Ocr, tell_generated, tell_notes
 from triptych_adapters.cli.names import dataset_in_use
-from triptych_adapters.cli.options import expiry_of, metadata_of
+from triptych_adapters.cli.options import Language, expiry_of, metadata_of
 from triptych_adapters.cli.output import counts_of, summary_line
 from triptych_adapters.cli.session import Exit, Session, exit_after, uncovered
 
@@ -68,6 +68,7 @@ def put(
     ] = None,
     all_folders: AllFolders = False,
     ocr: Ocr = None,
+    language: Language = None,
     later: Annotated[
         bool,
         option(
@@ -133,6 +134,8 @@ def put(
         dataset = dataset_in_use(service, dataset)
         if not alone:
             service.health().require()
+        if language is not None:
+            service.configure_dataset(dataset, language=language)
         put = partial(service.put_documents, embed="later" if later else "now")
         report = reported(lambda: put(dataset, incoming, progress=progress))
         session.output.warn(*uncovered(service, dataset, report))

@@ -22,6 +22,7 @@ from triptych_adapters.cli.folders import (
     tell_notes,
 )
 from triptych_adapters.cli.names import shown_path
+from triptych_adapters.cli.options import Language
 from triptych_adapters.cli.output import counts_of, summary_line
 from triptych_adapters.cli.session import Exit, Session, exit_after, uncovered
 
@@ -51,6 +52,7 @@ def sync(
     dry_run: Annotated[
         bool, option("--dry-run -n", "Show what the sync would do and cost; write nothing.")
     ] = False,
+    language: Language = None,
 ) -> Exit:
     """Mirror folders into a dataset: add, update, rename and delete documents to match the files.
 
@@ -64,12 +66,17 @@ def sync(
     """
     folders.check()
     with folders.opened(session, dry=dry_run) as syncing:
-        return run(session, syncing, dry=dry_run)
+        return run(session, syncing, dry=dry_run, language=language)
 
 
-def run(session: Session, syncing: Syncing, *, dry: bool = False) -> Exit:
-    """Sync, or plan it, and tell of it."""
+def run(
+    session: Session, syncing: Syncing, *, dry: bool = False, language: str | None = None
+) -> Exit:
+    """Sync, or plan it, and tell of it; the datasets get the language first."""
     directory = syncing.directory
+    if language is not None and not dry:
+        for dataset in directory.datasets:
+            syncing.service.configure_dataset(dataset, language=language)
     with session.output.progress("files") as bar:
         report: SyncPlan | SyncReport
         if dry:
@@ -200,6 +207,7 @@ def add(
             "The folder's old path; it keeps its documents.",
         ),
     ] = None,
+    language: Language = None,
 ) -> Exit:
     """Remember folders with their options and sync them, so that `triptych sync` needs no folder.
 
@@ -218,7 +226,7 @@ def add(
         for each in syncing.remembered.all():
             if (each.root.path, each.root.dataset_id) in mine:
                 session.output.note(f"remembered {_told(each)}")
-        return run(session, syncing)
+        return run(session, syncing, language=language)
 
 
 def _told(each: RememberedRoot) -> str:

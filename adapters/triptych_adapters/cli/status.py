@@ -137,8 +137,14 @@ def _report(
             {"figures": figures(datasets, cache), "server": _server_metrics(service)},
         )
         return _ended(health)
-    rows = ([getattr(each, field) for field in _COLUMNS.values()] for each in datasets)
-    output.table([*_COLUMNS], rows, title="datasets")
+    rows = (
+        [
+            *(getattr(each, field) for field in _COLUMNS.values()),
+            each.config and each.config.language,
+        ]
+        for each in datasets
+    )
+    output.table([*_COLUMNS, "language"], rows, title="datasets")
     spaces = [row for each in datasets for row in _spaces(each)]
     if spaces:
         kinds = ("vectors of", "dataset", "vectors", "width", "pending")

@@ -22,7 +22,7 @@ from triptych.errors import (
     ValidationError,
 )
 from triptych.records import DatasetConfig, DatasetStats, Finding
-from triptych.text import get_analyzer
+from triptych.text import AUTO, get_analyzer
 from triptych_backends.in_place.spec import TableSpec
 from triptych_backends.in_place.table import OpenTable
 
@@ -101,6 +101,11 @@ class InPlaceSource(ABC, Generic[Opened]):
         """
         for spec in specs:
             spec.refuse(self.others, self.other)
+        if language == AUTO:
+            raise ValidationError(
+                "a table's texts are in one language, which its database stems: name it, such as "
+                "language = 'german'"
+            )
         names = [spec.name for spec in specs]
         for name in names:
             if names.count(name) > 1:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,10 +20,12 @@ from numpy.typing import NDArray
 from triptych._internal.turns import SEARCHES
 from triptych.records import TermMatches
 from triptych.text.labels import LABELLED_K1, TEXT_WEIGHT
+from triptych.text.term_ids import FOREIGN
 from triptych_backends.index import kernels
 from triptych_backends.index.change_log import Scored
 from triptych_backends.index.ranking import DECIMALS, SLACK, RankedUnits, top_k
 from triptych_backends.index.segment import (
+    PREFIX,
     IntArray,
     PostingsLists,
     Segment,
@@ -66,14 +68,16 @@ class Weights:
 
 def find(views: Sequence[SegmentReader], terms: Sequence[str]) -> list[dict[str, int]]:
     """For each view the numbers of those terms that its segment has."""
-    return [
-        {
-            term: number
-            for term, number in zip(terms, view.segment.text.vocabulary.find(terms), strict=True)
-            if number >= 0
-        }
-        for view in views
-    ]
+    found = []
+    plain = [term for term in terms if term[0] != FOREIGN]
+    for view in views:
+        vocabulary = view.segment.text.vocabulary
+        some = plain
+        if len(plain) < len(terms) and (there := vocabulary.prefixes_of_languages):
+            some = [term for term in terms if term[0] != FOREIGN or term[:PREFIX] in there]
+        numbers = zip(some, vocabulary.find(some), strict=True)
+        found.append({term: number for term, number in numbers if number >= 0})
+    return found
 
 
 def statistics(
@@ -111,12 +115,20 @@ def _living(view: SegmentReader, units: NDArray[np.int32]) -> NDArray[np.int32]:
     return units[kept]
 
 
-def weigh(corpus: Statistics, repeats: Mapping[str, int]) -> Weights:
-    """The weights of a query whose terms are repeated as `repeats` says."""
-    weights = {}
+def weigh(
+    corpus: Statistics, repeats: Mapping[str, int], variants: Mapping[str, Sequence[str]]
+) -> Weights:
+    """The weights of a query whose terms are repeated as `repeats` says.
+
+    Each of a term's `variants` has its weight: units hold the term that hold any.
+    """
+    weights: dict[str, float] = {}
     for term, times in repeats.items():
-        frequency = corpus.frequencies.get(term, 0)
-        weights[term] = times * math.log1p((corpus.count - frequency + 0.5) / (frequency + 0.5))
+        frequency = sum(corpus.frequencies.get(each, 0) for each in variants[term])
+        frequency = min(frequency, corpus.count)
+        weight = times * math.log1p((corpus.count - frequency + 0.5) / (frequency + 0.5))
+        for each in variants[term]:
+            weights[each] = weights.get(each, 0.0) + weight
     ordered = dict(sorted(weights.items(), key=lambda entry: (-entry[1], entry[0])))
     slope = K1 * B * corpus.count / corpus.length if corpus.length else 0.0
     return Weights(ordered, slope, K1 * (1 - B))
@@ -224,18 +236,19 @@ def _compiled_top(
 class WordRanking:
     """The best units for a query's words, and what tells which of its terms they hold.
 
-    ``found`` are the units that they were chosen from, ``numbers`` those of the terms by the
-    identity of a view.
+    ``found`` are the units that they were chosen from, ``numbers`` those of the terms' ``variants``
+    by the identity of a view.
     """
 
     rows: list[Scored]
-    terms: Sequence[str] = ()
+    variants: Mapping[str, Sequence[str]] = {}
     found: Sequence[RankedUnits] = ()
     numbers: Mapping[int, Mapping[str, int]] = {}
 
     def matches(self) -> TermMatches:
         """How often each row's unit holds the terms: a term's postings are bisected."""
-        counts = np.zeros((len(self.rows), len(self.terms)), np.float64)
+        terms = sorted(self.variants)
+        counts = np.zeros((len(self.rows), len(terms)), np.float64)
         places = {(row.dataset, row.key): at for at, row in enumerate(self.rows)}
         bar = -self.rows[-1].negative if self.rows else 0.0
         for one in self.found:
@@ -249,17 +262,17 @@ class WordRanking:
                 continue
             numbers, text = self.numbers[id(one.part.view)], segment.text
             units = units.astype(text.ids.dtype)  # else each list would be converted
-            mine = np.zeros((len(self.terms), len(units)), np.float64)
-            for column, term in enumerate(self.terms):
+            mine = np.zeros((len(terms), len(units)), np.float64)
+            for column, term in enumerate(terms):
                 if column % _TERMS_AT_ONCE == 0:
                     SEARCHES.pass_on("the search")
-                if (number := numbers.get(term)) is not None:
+                for number in [numbers[each] for each in self.variants[term] if each in numbers]:
                     start, end = text.offsets[number], text.offsets[number + 1]
                     places_in = text.ids[start:end].searchsorted(units)
                     is_held = text.ids[start:end].take(places_in, mode="clip") == units
-                    mine[column] = is_held * text.counts[start:end].take(places_in, mode="clip")
+                    mine[column] += is_held * text.counts[start:end].take(places_in, mode="clip")
             counts[rows] = mine.T
-        return TermMatches(self.terms, np.minimum(counts / TEXT_WEIGHT, 1))
+        return TermMatches(terms, np.minimum(counts / TEXT_WEIGHT, 1))
 
 
 def _weight(lists: Sequence[List]) -> float:
@@ -311,6 +324,10 @@ def _parts(
     return norms
 
 
-def count_terms(terms: Sequence[str]) -> dict[str, int]:
-    """Distinct terms with their repeats."""
-    return dict(Counter(terms))
+def pooled(variants: Iterable[Mapping[str, Sequence[str]]]) -> dict[str, tuple[str, ...]]:
+    """Each term's variants in all languages."""
+    found: dict[str, tuple[str, ...]] = {}
+    for each in variants:
+        for term, some in each.items():
+            found[term] = tuple(dict.fromkeys((*found.get(term, ()), *some)))
+    return found

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from triptych.records import SparseVector
 from triptych.text import TEXT_WEIGHT, Analyzer, headings_in
+from triptych.text.term_ids import Encoded
 from triptych_backends.index.change_log import Unit
 from triptych_backends.index.quantization import VectorRows, make_signs
 from triptych_backends.index.segment import (
@@ -106,12 +107,14 @@ class Dictionary:
 class TermDictionary:
     """The dictionaries of terms and of folded headings, and what numbers terms."""
 
-    __slots__ = ("encode_all", "headings", "terms")
+    __slots__ = ("encode_all", "headings", "in_language", "terms")
 
     def __init__(self, analyzer: Analyzer) -> None:
         self.terms = Dictionary()
         self.headings = Dictionary()
-        self.encode_all = analyzer.numbering(self.terms.numbers).encode_all
+        numbering = analyzer.numbering(self.terms.numbers)
+        self.encode_all = numbering.encode_all
+        self.in_language = numbering.in_language
 
     @property
     def is_full(self) -> bool:
@@ -127,9 +130,6 @@ _NARROW_BITS = 32
 
 _Occurrences = tuple["array[int]", Callable[[], IntArray], int]
 """Numbers of words, what gives the units that they are in, and what each counts."""
-
-Encoded = tuple[NDArray[np.int32], NDArray[np.int64]]
-"""The numbers of texts' terms, one text after the other, and how many each has."""
 
 
 class SegmentBuilder:

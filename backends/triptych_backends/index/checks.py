@@ -230,7 +230,8 @@ def _stored(units: Iterator[Unit], analyzer: Analyzer) -> dict[int, dict[int, _H
     words = TermDictionary(analyzer)
     builder = SegmentBuilder(words, shared=True)
     for unit in units:
-        builder.add([unit], words.encode_all([unit.text]), words.encode_all([unit.label]))
+        known, labels = words.encode_all([unit.text]), words.encode_all([unit.label])
+        builder.add([unit], *words.in_language([unit.text], known, [unit.label], labels))
     segment = builder.finish()
     found: dict[int, dict[int, _Held]] = {}
     _read(SegmentReader(segment), _digests(segment), -1, None, found)

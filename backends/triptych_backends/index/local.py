@@ -7,6 +7,7 @@ import logging
 import os
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from operator import itemgetter
@@ -96,20 +97,28 @@ class LocalIndex(CloseOnExit):
         (rounded to 1e-6) rank by name, index, dataset.
         """
         snapshots = self._fresh(datasets)
-        repeats = {
-            language: bm25.count_terms(self.analyzers(language).analyze_query(query))
+        analyzers = [
+            self.analyzers(language)
             for language in {snapshot.language for snapshot in snapshots.values()}
-        }
-        terms = sorted({term for counted in repeats.values() for term in counted})
-        if limit <= 0 or not terms:
-            return WordRanking([], terms)
+        ]
+        asked = {each.language: each.analyze_query(query) for each in analyzers}
         SEARCHES.pass_on("the search")
         views, corpora = bounded(snapshots, field, corpus)
-        numbers = bm25.find(views, terms)
+        if any(view.segment.text.vocabulary.prefixes_of_languages for view in views):
+            variants = {each.language: each.variants(query) for each in analyzers}
+        else:
+            variants = {name: {term: (term,) for term in terms} for name, terms in asked.items()}
+        pooled = bm25.pooled(variants.values())
+        if limit <= 0 or not pooled:
+            return WordRanking([], pooled)
+        numbers = bm25.find(views, sorted(set().union(*pooled.values())))
         statistics = bm25.statistics(views, numbers, corpora)
         SEARCHES.pass_on("the search")
         known = dict(zip(map(id, views), numbers, strict=True))
-        weights = {name: bm25.weigh(statistics, counted) for name, counted in repeats.items()}
+        weights = {
+            name: bm25.weigh(statistics, Counter(terms), variants[name])
+            for name, terms in asked.items()
+        }
         # The most that a unit can score, and which of several languages' weights it has.
         parts = [
             (bm25.most(known[id(view)], weights[snapshot.language]), dataset, view)
@@ -135,7 +144,7 @@ class LocalIndex(CloseOnExit):
                 )
                 found.append(RankedUnits(part, units, scores))
                 bar.add(scores)
-        return WordRanking(rank(found, limit), terms, found, known)
+        return WordRanking(rank(found, limit), pooled, found, known)
 
     def corpus_stats(
         self,

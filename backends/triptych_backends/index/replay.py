@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triptych.errors import ModelMismatchError
-from triptych_backends.index.build import Encoded, SegmentBuilder, TermDictionary
+from triptych.text.term_ids import Encoded, join_encoded, split_encoded
+from triptych_backends.index.build import SegmentBuilder, TermDictionary
 from triptych_backends.index.change_log import ChangeLog, Field, Unit
 from triptych_backends.index.compact import merge
 from triptych_backends.index.quantization import VectorRows, make_signs
@@ -192,7 +193,9 @@ class _Building:
         texts = self._encoded(units, chunks)
         if self._field == "chunk":
             chunks.remember(units, *texts)
-        builder.add(units, texts, encode_labels(units, self.words))
+        labels = encode_labels(units, self.words)
+        of_units = [unit.text for unit in units], texts, [unit.label for unit in units], labels
+        builder.add(units, *self.words.in_language(*of_units))
 
     def _encoded(self, units: Sequence[Unit], chunks: _ChunkTerms) -> Encoded:
         """The numbers of the units' terms, those of documents by their chunks where they can be."""
@@ -200,8 +203,8 @@ class _Building:
             return self.words.encode_all([unit.text for unit in units])
         known = [chunks.of_document(unit) for unit in units]
         rest = [unit.text for unit, numbers in zip(units, known, strict=True) if numbers is None]
-        others = iter(_split(self.words.encode_all(rest)))
-        return _joined([next(others) if numbers is None else numbers for numbers in known])
+        others = iter(split_encoded(self.words.encode_all(rest)))
+        return join_encoded([next(others) if numbers is None else numbers for numbers in known])
 
     def segments(self) -> list[Segment]:
         """Everything that was read, as segments."""
@@ -218,16 +221,6 @@ def encode_labels(units: Sequence[Unit], words: TermDictionary) -> Encoded:
     which = np.array([every[unit.label] for unit in units], np.intp)
     ends = np.cumsum(sizes)[which]
     return numbers[ranges(ends - sizes[which], ends)], sizes[which]
-
-
-def _split(encoded: Encoded) -> list[NDArray[np.int32]]:
-    numbers, sizes = encoded
-    ends = np.cumsum(sizes).tolist()
-    return [numbers[end - size : end] for end, size in zip(ends, sizes.tolist(), strict=True)]
-
-
-def _joined(pieces: Sequence[NDArray[np.int32]]) -> Encoded:
-    return np.concatenate(pieces), np.array([len(piece) for piece in pieces], np.int64)
 
 
 def _absorb(

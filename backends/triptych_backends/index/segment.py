@@ -8,18 +8,22 @@ owner are one contiguous run.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 from attrs import define, field, frozen
 from numpy.typing import NDArray
 
+from triptych.text.function_words import told_apart
+from triptych.text.term_ids import FOREIGN, prefix_of
 from triptych_backends.index.sparse_postings import NO_SPARSE, SparsePostings
 
 IntArray = NDArray[np.signedinteger[Any]]
 # Words that many units have are looked up in an array of all units; so many such arrays are kept.
 KEPT_COUNTS = 32
+PREFIX = len(prefix_of("language"))
 EMPTY_ORDINALS: NDArray[np.int32] = np.empty(0, np.int32)
 
 
@@ -32,6 +36,11 @@ class Vocabulary(Protocol):
 
     def words(self) -> list[str]:
         """All words in the order of their numbers."""
+        ...
+
+    @property
+    def prefixes_of_languages(self) -> Set[str]:
+        """The prefixes (`prefix_of`) that words may begin with."""
         ...
 
     def __len__(self) -> int: ...
@@ -88,6 +97,17 @@ class SortedVocabulary:
     def words(self) -> list[str]:
         return unpack(self.blob, self.offsets)
 
+    @cached_property
+    def prefixes_of_languages(self) -> Set[str]:
+        found, probe = set(), ord(FOREIGN) << 56
+        while (at := int(self.prefixes.searchsorted(np.uint64(probe)))) < len(self):
+            prefix = self._word(at)[:PREFIX]
+            if not prefix.startswith(FOREIGN.encode()):
+                break
+            found.add(prefix.decode())
+            probe = int.from_bytes(prefix.ljust(8, b"\xff"), "big")
+        return found
+
 
 @frozen(eq=False)
 class SharedVocabulary:
@@ -112,6 +132,10 @@ class SharedVocabulary:
         return [
             place if hit else -1 for place, hit in zip(places.tolist(), found.tolist(), strict=True)
         ]
+
+    @property
+    def prefixes_of_languages(self) -> Set[str]:
+        return {prefix for prefix in map(prefix_of, told_apart()) if prefix in self.shared}
 
     def words(self) -> list[str]:
         every = list(self.shared)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from triptych.records import TermMatches
 from triptych.text import TEXT_WEIGHT, CorpusStats, get_analyzer
 from triptych_backends.index import Scored
-from triptych_backends.index.bm25 import Statistics, Weights, count_terms, weigh
+from triptych_backends.index.bm25 import Statistics, Weights, pooled, weigh
 from triptych_backends.index.ranking import SLACK
 from triptych_backends.postgres.lanes import NAMES, Asked, best, scored
 from triptych_backends.postgres.postings import (
@@ -94,15 +94,16 @@ def find_by_words(
     rows that to join them would help.
     """
     languages = {each.id: each.language or "english" for each in asked.datasets}
-    queried = {
-        language: get_analyzer(language).analyze_query(query)
-        for language in set(languages.values())
+    analyzers = {language: get_analyzer(language) for language in set(languages.values())}
+    variants = {
+        language: {
+            term: tuple(map(stored_term, each)) for term, each in analyzer.variants(query).items()
+        }
+        for language, analyzer in analyzers.items()
     }
-    repeats = {
-        language: count_terms(list(map(stored_term, each))) for language, each in queried.items()
-    }
-    whole = sorted({term for each in queried.values() for term in each})
-    words = list(map(stored_term, whole))
+    every = pooled(variants.values())
+    whole = sorted(every)
+    words = sorted(set().union(*every.values()))
     if asked.limit <= 0 or not words:
         return [], TermMatches.of(whole, [])
     collection = _collection(asked)
@@ -110,7 +111,10 @@ def find_by_words(
     if any(is_scattered(each.rows, each.units, each.size) for each in known):
         wanted()
     statistics = _statistics(asked, known, collection)
-    weights = {language: weigh(statistics, counted) for language, counted in repeats.items()}
+    weights = {
+        language: weigh(statistics, Counter(analyzer.analyze_query(query)), variants[language])
+        for language, analyzer in analyzers.items()
+    }
     norms = next(iter(weights.values()))
     terms: list[_Term] = []
     for each in known:
@@ -126,12 +130,14 @@ def find_by_words(
     few = min(FEW_OWNERS, sum(term.units for term in terms))
     rows = ranking.of_owners() if asked.predicates.greatest <= few else ranking.of_postings()
     found = best(scored(rows, asked.names), asked.limit)
-    columns = {each.id: words.index(each.word) for each in known}
-    return found, TermMatches(whole, _counts(asked, found, columns, len(words)))
+    columns = {
+        each.id: [at for at, term in enumerate(whole) if each.word in every[term]] for each in known
+    }
+    return found, TermMatches(whole, _counts(asked, found, columns, len(whole)))
 
 
 def _counts(
-    asked: Asked, found: Sequence[Scored], columns: Mapping[int, int], width: int
+    asked: Asked, found: Sequence[Scored], columns: Mapping[int, Sequence[int]], width: int
 ) -> NDArray[np.float64]:
     """How often each unit holds the terms with these columns, up to 1, shape (units, ``width``)."""
     counts = np.zeros((len(found), width))
@@ -143,8 +149,8 @@ def _counts(
         prepare=False,
     )
     for key, term, count in rows:
-        counts[places[key], columns[term]] = min(count / TEXT_WEIGHT, 1)
-    return counts
+        counts[places[key], columns[term]] += count / TEXT_WEIGHT
+    return np.minimum(counts, 1)
 
 
 class _Ranking:

@@ -37,7 +37,7 @@ class Words:
     def __init__(self, analyzer: Analyzer) -> None:
         self._numbers: dict[str, int] = {}
         self._terms: list[str] = []
-        self.encode_all = analyzer.numbering(self._numbers).encode_all
+        self.numbering = analyzer.numbering(self._numbers)
 
     @property
     def is_full(self) -> bool:
@@ -55,8 +55,9 @@ def count_terms(
     words: Words, texts: Sequence[str], labels: Sequence[str]
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
     """Unit, term and count of each distinct term of each unit, in this order; and their lengths."""
-    numbers, sizes = words.encode_all(texts)
-    added, more = words.encode_all(labels)
+    known, of_labels = map(words.numbering.encode_all, (texts, labels))
+    found = words.numbering.in_language(texts, known, labels, of_labels)
+    (numbers, sizes), (added, more) = found
     every = np.arange(len(sizes), dtype=np.int64)
     units = np.concatenate([np.repeat(every, sizes), np.repeat(every, more)])
     pairs, places = np.unique((units << 32) | np.concatenate([numbers, added]), return_inverse=True)

@@ -201,7 +201,9 @@ def _requests(
 def _point(
     dataset: str, field: Field, unit: Unit, layout: Layout, state: int, analyzer: Any
 ) -> Point:
-    tokens = [*analyzer.analyze(unit.text) * TEXT_WEIGHT, *analyzer.analyze(unit.label)]
+    language = analyzer.language_of(unit.text)
+    tokens = analyzer.analyze(unit.text, language) * TEXT_WEIGHT
+    tokens += analyzer.analyze(unit.label, language)
     payload: dict[str, Any] = {
         DATASET: dataset,
         UNIT: field,

@@ -65,11 +65,15 @@ def best_by_words(
     point that no part brought up can be better than the sum of the parts' last scores; they
     reach deeper until that is enough (Fagin's threshold algorithm).
     """
-    counts = Counter(get_analyzer(place.layout.language).analyze_query(text))
+    analyzer = get_analyzer(place.layout.language)
+    variants = analyzer.variants(text)
+    counts = Counter(analyzer.analyze_query(text))
     if not counts:
         return []
     levels = [
-        " ".join(sorted(term for term, times in counts.items() if times >= level))
+        " ".join(
+            sorted({each for term, n in counts.items() if n >= level for each in variants[term]})
+        )
         for level in range(1, max(counts.values()) + 1)
     ]
     bounds = Where(must=list(corpus))
@@ -310,10 +314,13 @@ class QdrantSearcher:
             return found
 
         rows = _best(find, query.top_k)
-        terms = get_analyzer(place.layout.language).analyze_query(query.text)
+        variants = get_analyzer(place.layout.language).variants(query.text)
         counted = [Counter(tokens[row.key].split()) for row in rows]
-        own = [{term: n / TEXT_WEIGHT for term, n in each.items()} for each in counted]
-        return _Asked(rows, places, TermMatches.of(terms, own))
+        own = [
+            {term: sum(each[v] for v in some) / TEXT_WEIGHT for term, some in variants.items()}
+            for each in counted
+        ]
+        return _Asked(rows, places, TermMatches.of(variants, own))
 
     def _by_vector(self, unit: Field, query: ChunkQuery) -> _Asked:
         """The units whose vectors are nearest, or the documents by their nearest chunks."""

@@ -37,6 +37,7 @@ from triptych.records import (
     PutReport,
     SourceDocument,
 )
+from triptych.text import AUTO
 from triptych.vectors.filler import derivation_error, derivation_failures
 
 _TRIES = 8
@@ -106,10 +107,13 @@ class Writer:
         )
 
     def adopt_config(self, dataset_id: str) -> None:
-        """Make this Service's configuration the dataset's, whatever it was."""
+        """Make this Service's configuration the dataset's, whatever it was, but for a language that
+        the dataset has of its own."""
         while True:
             stored = self._chunks.config(dataset_id)
             wanted = self._wanted(stored)
+            if wanted.language == AUTO:
+                wanted = attrs.evolve(wanted, language=self._language)
             if stored == wanted or self._chunks.configure(dataset_id, wanted, expected=stored):
                 return
 

@@ -288,11 +288,13 @@ class ResultJudge:
         best: dict[str, float] = {}
         for variant, several in by_variant.values():
             dataset_id = variant.dataset_ids[0]
-            language = request.languages.get(dataset_id, "english")
-            terms = get_analyzer(language).analyze_query(variant.text)
+            analyzer = get_analyzer(request.language_of(dataset_id))
+            terms = analyzer.analyze_query(variant.text)
             stats = None
             if self._stats is not None and any(each.lane == "bm25" for each in several):
-                stats = self._stats.corpus_stats([dataset_id], terms)
+                variants = analyzer.variants(variant.text)
+                every = list(set().union(*variants.values()))
+                stats = self._stats.corpus_stats([dataset_id], every).pooled(variants)
             for name, value in signals_of(several, terms, stats).items():
                 best[name] = max(value, best.get(name, value))
         return best

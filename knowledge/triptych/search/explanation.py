@@ -197,11 +197,15 @@ class Explainer:
         self, request: SearchRequest, info: DocumentInfo
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The words of the query that the document holds, and those that it does not."""
-        analyzer = get_analyzer(request.languages.get(info.dataset_id, "english"))
+        analyzer = get_analyzer(request.language_of(info.dataset_id))
         document = self._store.documents.get(info.dataset_id, info.name)
         label = label_of(info.name, text_of(info.metadata, "title"))
-        texts = (label, "" if document is None else document.content)
-        held = {term for each in texts for term in analyzer.analyze(each)}
+        content = "" if document is None else document.content
+        # A text's words are all in one language, a document's may be in several.
+        texts = (label, content, *content.split("\n\n"))
+        found = {term for each in texts for term in analyzer.analyze(each)}
+        variants = analyzer.variants(request.query.text)
+        held = {term for term, some in variants.items() if not found.isdisjoint(some)}
         asked = request.terms_in(info.dataset_id)
         words: dict[str, str] = {}
         for typed in request.query.text.split():

@@ -80,10 +80,14 @@ class SearchRequest:
 
     def terms_in(self, dataset_id: str) -> tuple[str, ...]:
         """Return the query's terms in the language of a dataset."""
-        language = self.languages.get(dataset_id, "english")
+        language = self.language_of(dataset_id)
         if language not in self.terms:
             self.terms[language] = tuple(get_analyzer(language).analyze_query(self.query.text))
         return self.terms[language]
+
+    def language_of(self, dataset_id: str) -> str:
+        """Return the language in which a dataset is analysed."""
+        return self.languages.get(dataset_id, "english")
 
 
 @attrs.frozen(kw_only=True)

@@ -17,7 +17,7 @@ from triptych.contracts import Capabilities, DocLevelSearcher
 from triptych.derivation.deriver import Deriver
 from triptych.records import Answerability, Candidates, Evidence, Hit, Strength
 from triptych.search.request import Found, SearchRequest
-from triptych.text import CorpusStats, matches
+from triptych.text import CorpusStats, get_analyzer, matches
 
 LIMITS: Final[Mapping[Strength, float]] = {"none": 0.0, "weak": 0.3, "fair": 0.8}
 """Where each level ends, by how much the evidence is above what foreign questions reach."""
@@ -181,7 +181,9 @@ def _scale(
             dataset_id = rows[0][3]
         best[ranked.lane] = max(score, best.get(ranked.lane, score))
     terms = request.terms_in(dataset_id)
-    stats = statistics.corpus_stats(request.query.dataset_ids, terms)
+    variants = get_analyzer(request.language_of(dataset_id)).variants(request.query.text)
+    every = list(set().union(*variants.values()))
+    stats = statistics.corpus_stats(request.query.dataset_ids, every).pooled(variants)
     embedder = derivation.of_space(request.query.embed_sig).embedder
     cosines = getattr(embedder, "cosine_range", None)
     return Scale(best.keys(), cosines, request.query.text, terms, stats), best
@@ -211,7 +213,8 @@ def _where(scale: Scale, hits: Sequence[Hit]) -> tuple[Strength, str]:
     word = "word is" if terms == 1 else "words are"
     if any(_held(hit, named=True) == terms for hit in hits):
         return "strong", f"The {word} in a heading or a name."
-    if any(_held(hit) == terms for hit in hits):
+    # One word may stand there in a form that only its language's stemmer knows.
+    if terms == 1 or any(_held(hit) == terms for hit in hits):
         number = min(scale.stats.document_frequencies[term] for term in scale.terms)
         passages = "1 passage" if number == 1 else f"{number} passages"
         return "fair", f"The {word} in {'at most ' * (terms > 1)}{passages}."

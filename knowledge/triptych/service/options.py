@@ -26,7 +26,7 @@ from triptych.contracts.models import check_call, check_llm
 from triptych.errors import ValidationError
 from triptych.records import DatasetConfig, DocumentInfo, check_text, check_whole
 from triptych.search.pipeline_record import Pipeline, rewriters_of
-from triptych.text import get_analyzer
+from triptych.text import AUTO, get_analyzer
 from triptych.vectors.embedding import check_embedder, check_sparse_encoder
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ class OpenOptions(TypedDict, total=False):
         api_key: the API key for a server that requires one.
         next_embedder: a second embedder (a name or an object) for the datasets that are swapped to
             its vectors (`triptych.spaces`). Default none.
-        language: the language in which new datasets are analysed. Default ``"english"``.
+        language: the language in which new datasets are analysed. Default ``"auto"``: each
+            text in its own.
         chunker: how texts are cut: ``"markdown"`` (the default: Markdown by sections, small ones
             joined; other text in windows), ``"markdown-sections"`` (none joined), ``"window"``,
             ``"fixed-window"`` or ``"sentence-window"``.
@@ -161,7 +162,7 @@ class ServiceOptions:
     embedder: Embedder | None = None
     next_embedder: Embedder | None = None
     sparse_encoder: SparseEncoder | None = None
-    language: str = "english"
+    language: str = AUTO
     ranker: Ranker | None = None
     retrievers: Sequence[Retriever] = ()
     rewriter: QueryRewriter | Sequence[QueryRewriter] | None = None

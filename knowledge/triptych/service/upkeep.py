@@ -35,7 +35,8 @@ class Upkeep(ServiceBase):
 
         Rebuild one document, one dataset, or (without arguments) all datasets; ``scope`` can name
         several documents, and then ``progress`` is not called. Rebuilding a whole dataset also
-        changes its chunker and embedder to this Service's. A document that fails is in the report,
+        changes its chunker and embedder to this Service's, and its language if that is "auto": the
+        next search then builds its keyword index again. A document that fails is in the report,
         and the others are rebuilt. Layers are not generated, but embedded again if their vectors
         are of another embedder. Derived data without a source and expired documents are deleted.
 

@@ -53,13 +53,17 @@ def bm25(
     """
     analyzer = get_analyzer(language)
     counts = [term_counts(entry, language) for entry in corpus]
-    holding = Counter(term for terms in counts for term in terms)
+    variants = analyzer.variants(query)
+    holding = {
+        term: sum(any(v in terms for v in some) for terms in counts)
+        for term, some in variants.items()
+    }
     average = sum(sum(terms.values()) for terms in counts) / max(len(corpus), 1)
     scored = []
     for entry, terms in zip(corpus, counts, strict=True):
         score, length = 0.0, sum(terms.values())
         for term in analyzer.analyze_query(query):
-            if frequency := terms.get(term):
+            for frequency in filter(None, map(terms.get, variants[term])):
                 idf = math.log(1 + (len(corpus) - holding[term] + 0.5) / (holding[term] + 0.5))
                 norm = k1 * (1 - b + b * length / average)
                 score += idf * frequency / (frequency + norm)
@@ -71,8 +75,9 @@ def bm25(
 def term_counts(entry: Entry, language: str = "english") -> dict[str, float]:
     """How often each term is in a text, those of its label a half each."""
     analyzer = get_analyzer(language)
-    counts: dict[str, float] = {**Counter(analyzer.analyze(entry.text))}
-    for term in analyzer.analyze(entry.label):
+    spoken = analyzer.language_of(entry.text)
+    counts: dict[str, float] = {**Counter(analyzer.analyze(entry.text, spoken))}
+    for term in analyzer.analyze(entry.label, spoken):
         counts[term] = counts.get(term, 0) + 0.5
     return counts
 

@@ -57,7 +57,7 @@ from triptych.testing.oracle import (
     fill_corpus,
     term_counts,
 )
-from triptych.text import CorpusStats, get_analyzer
+from triptych.text import AUTO, CorpusStats, get_analyzer
 
 LIMITS = (1, 3, 10, 1000)
 
@@ -267,6 +267,21 @@ class SearchTests(HarnessTests):
         found = store.chunks.search(keyword_query("Haus", "d"))
         assert entries(found) == bm25(chunk_entries(store, "d"), "Haus", top_k=5, language="german")
         assert ids(found) == [("a", 0)]
+
+    def test_each_text_is_analysed_in_its_own_language(self, store: Store) -> None:
+        german = "Die Häuser in der Straße wurden nicht verkauft, das Haus in Bonn auch nicht."
+        english = "The house in Bonn was not for sale, and the streets were empty."
+        fill(store, "d", {"Häuser": german, "houses": english, "short": "Häuser"})
+        set_config(store, "d", attrs.evolve(CONFIG, language=AUTO))
+        for query in ("Haus", "Häuser Haus", "houses", "Bonn street Straßen", "Bonn Bonn sale"):
+            found = store.chunks.search(keyword_query(query, "d"))
+            expected = bm25(chunk_entries(store, "d"), query, top_k=5, language=AUTO)
+            assert expected
+            assert_same_ranking(found, expected)
+            if isinstance(found, Candidates) and found.matches is not None:
+                told = found.matches()
+                assert told.terms == sorted(get_analyzer(AUTO).variants(query))
+                assert (told.counts.max(axis=1) > 0).all()
 
     @guarantee(8)
     def test_searches_see_every_write_that_was_answered(self, store: Store) -> None:

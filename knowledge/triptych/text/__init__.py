@@ -1,6 +1,6 @@
 """Text analysis: the analyzer of all backends, and helpers that use it."""
 
-from triptych.text.analyzer import ANALYZER_VERSION, Analyzer, get_analyzer, languages
+from triptych.text.analyzer import ANALYZER_VERSION, AUTO, Analyzer, get_analyzer, languages
 from triptych.text.labels import BESIDE, LABELLED_K1, TEXT_WEIGHT, headings_in, label_of, titles_of
 from triptych.text.snippets import matches, snippet
 from triptych.text.term_ids import Numbering
@@ -18,6 +18,7 @@ from triptych.text.words import WORD_CHARACTER
 
 __all__ = [
     "ANALYZER_VERSION",
+    "AUTO",
     "BESIDE",
     "LABELLED_K1",
     "TEXT_WEIGHT",

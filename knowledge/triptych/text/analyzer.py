@@ -7,17 +7,27 @@ and ``analyze(text)`` has the length of the text.
 
 from __future__ import annotations
 
+import re
 import threading
+from collections import Counter
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 from itertools import chain, islice
-from typing import Final
+from typing import Any, Final
 
 import Stemmer  # type: ignore[import-not-found]  # a C extension, which has no stubs
 
+from triptych.text.detection import Clues, NumberedClues
 from triptych.text.english import ENGLISH_STOP_WORDS, IRREGULAR_FORMS
 from triptych.text.escapes import expand
-from triptych.text.term_ids import CACHE_RUN_LENGTH, CACHE_RUN_TERMS, CACHE_RUNS, Numbering
+from triptych.text.function_words import function_words, told_apart
+from triptych.text.term_ids import (
+    CACHE_RUN_LENGTH,
+    CACHE_RUN_TERMS,
+    CACHE_RUNS,
+    Numbering,
+    prefix_of,
+)
 from triptych.text.words import (
     CHINESE_FUNCTION_CHARACTERS,
     MAX_WORD_LENGTH,
@@ -30,14 +40,28 @@ from triptych.text.words import (
     tokens,
 )
 
-ANALYZER_VERSION: Final = 2
+ANALYZER_VERSION: Final = 3
 """The version, to be raised with every change of terms in all languages."""
 
 _IRREGULAR_VERSION: Final = 2
 """The version of the irregular forms, to be raised with every change; only for English."""
 
 NO_LANGUAGE: Final = "none"
-_ENGLISH: Final = ("english", "porter")
+AUTO: Final = "auto"
+"""The name of the analyzer that finds each text's language: see :func:`get_analyzer`."""
+
+_ENGLISH: Final = ("english", "porter", AUTO)
+
+# Words in these scripts have the stemmer of the script's language in all datasets.
+_SCRIPTS: Final = {
+    "russian": re.compile("[\u0400-\u052f]"),
+    "arabic": re.compile("[\u0620-\u06ff]"),
+    "greek": re.compile("[\u0370-\u03ff\u1f00-\u1fff]"),
+    "hindi": re.compile("[\u0900-\u097f]"),
+}
+_OF_A_SCRIPT: Final = frozenset((*_SCRIPTS, "serbian", "nepali", "persian"))
+
+_LATIN: Final = re.compile("[a-z\u00df-\u024f\u1e00-\u1eff]+")
 
 _CACHE_QUERY_RUNS: Final = 1 << 14
 
@@ -53,22 +77,26 @@ class Analyzer:
     """Turns text into terms, for one language. Thread-safe; get it from :func:`get_analyzer`.
 
     Attributes:
-        language: a Snowball algorithm, or "none" (no stemming, no stop words).
+        language: a Snowball algorithm, "none" (no stemming, no stop words), or "auto".
         signature: everything that affects the terms; texts indexed with another signature must be
             indexed again.
     """
 
     __slots__ = (
+        "_clues",
+        "_foreign",
         "_irregular",
         "_local",
+        "_prefix",
         "_query_runs",
         "_runs",
+        "_scripts",
         "_stop_words",
         "language",
         "signature",
     )
 
-    def __init__(self, language: str) -> None:
+    def __init__(self, language: str, *, prefix: str = "") -> None:
         if language not in languages():
             raise ValueError(
                 f"unknown language {language!r}: choose one of {', '.join(languages())}"
@@ -83,23 +111,46 @@ class Analyzer:
             stemmer += f"+irregular-{_IRREGULAR_VERSION}"
         self.signature: str = f"triptych-text-{ANALYZER_VERSION}/{language}/{stemmer}/jieba+pairs"
         self._stop_words = _stop_words(language)
+        # A language with a script of its own stems that script itself.
+        self._scripts = {} if language in _OF_A_SCRIPT else _SCRIPTS
+        self._prefix = prefix
+        self._foreign: dict[str, Analyzer] = {}
+        self._clues: Clues | None = None
+        if language == AUTO:
+            self._clues = Clues(lambda word: self._stem_each([word])[0])
+            self._foreign = {name: Analyzer(name, prefix=prefix_of(name)) for name in told_apart()}
 
     def __repr__(self) -> str:
         return f"Analyzer({self.signature!r})"
 
-    def analyze(self, text: str) -> list[str]:
+    def analyze(self, text: str, language: str | None = None) -> list[str]:
         """Return the index terms of ``text`` in order, with duplicates.
 
         If a text is split between two characters outside of words (see
         :data:`triptych.text.WORD_CHARACTER`), its terms are those of its halves in order.
+
+        The analyzer "auto" finds the language of the text, unless it is given: a label has that of
+        the text below (`language_of`). Others ignore ``language``.
         """
-        return list(chain.from_iterable(map(self._runs.__getitem__, _runs(expand(text)))))
+        terms = list(chain.from_iterable(map(self._runs.__getitem__, _runs(expand(text)))))
+        if self._clues is not None:
+            language = language or self._clues.language(Counter(terms))
+            if language in self._foreign:
+                return self._foreign[language].analyze(text)
+        return terms
+
+    def language_of(self, text: str) -> str:
+        """Return the language in which ``text`` is analysed: for "auto", "english" if not clear."""
+        if self._clues is None:
+            return self.language
+        return self._clues.language(Counter(self.analyze(text, "english"))) or "english"
 
     def analyze_query(self, text: str) -> list[str]:
         """Return the terms of the query ``text`` in order, with duplicates.
 
         Stop words are dropped unless there is nothing else. Queries in scripts without spaces have
-        fewer terms than indexed texts (:mod:`triptych.text.words`).
+        fewer terms than indexed texts (:mod:`triptych.text.words`). Texts in other languages than
+        English hold the `variants` of the terms if the analyzer is "auto".
         """
         terms: list[str] = []
         wanted: list[str] = []
@@ -108,6 +159,25 @@ class Analyzer:
             terms += asked
             wanted += kept
         return wanted or terms
+
+    def variants(self, text: str) -> dict[str, tuple[str, ...]]:
+        """Return the terms of the query ``text``, each with all index terms that it stands for.
+
+        These are the term, and for "auto" the terms of its words in each language. A text has the
+        terms of one language only, so that no word counts twice. In the statistics of BM25, texts
+        hold a term if they hold any of its variants.
+        """
+        return _variants(self, text)
+
+    def _variants(self, text: str) -> dict[str, tuple[str, ...]]:
+        found = {term: {term: None} for term in self.analyze_query(text)}
+        if not self._foreign:
+            return {term: (term,) for term in found}
+        for run in _runs(expand(text)):
+            for term, others in _in_each_language(self, run):
+                if term in found:
+                    found[term].update(dict.fromkeys(others))
+        return {term: tuple(some) for term, some in found.items()}
 
     def _analyze_query_run(self, run: str) -> tuple[list[str], list[str]]:
         """All terms of a run of a query, and those that are no stop words."""
@@ -139,7 +209,9 @@ class Analyzer:
 
         Two threads must not use the same ``terms`` at the same time.
         """
-        return Numbering(self._runs, terms, _runs, _KEPT)
+        clues = None if self._clues is None else NumberedClues(self._clues, terms)
+        foreign = cache(lambda language: self._foreign[language].numbering(terms))
+        return Numbering(self._runs, terms, _runs, _KEPT, foreign, clues)
 
     def _analyze_run(self, run: str) -> tuple[str, ...]:
         word = run.strip(".'")
@@ -161,14 +233,47 @@ class Analyzer:
     def _stem_each(self, words: list[str]) -> list[str]:
         if self.language == NO_LANGUAGE:
             return words
-        stemmer = getattr(self._local, "stemmer", None)
-        if stemmer is None:  # A stemmer keeps its state in itself: one for each thread.
-            stemmer = self._local.stemmer = Stemmer.Stemmer(self.language)
-            stemmer.maxCacheSize = 0
         if base_of := self._irregular:
             words = [base_of.get(word, word) for word in words]
-        stems: list[str] = stemmer.stemWords(words)
+        language = "english" if self.language == AUTO else self.language
+        stems: list[str] = self._stemmer(language).stemWords(words)
+        for at, word in enumerate(words):
+            if not word.isascii():
+                for language, is_of in self._scripts.items():
+                    if is_of.match(word):
+                        stems[at] = self._stemmer(language).stemWord(word)
+        if self._prefix:
+            # Numbers, names with signs and other scripts have one term in all texts.
+            plain = get_analyzer(AUTO)._stem_each(words)
+            return [
+                self._prefix + stem if _LATIN.fullmatch(word) else term
+                for word, stem, term in zip(words, stems, plain, strict=True)
+            ]
         return stems
+
+    def _stemmer(self, language: str) -> Any:
+        stemmer = getattr(self._local, language, None)
+        if stemmer is None:  # A stemmer keeps its state in itself: one for each thread.
+            stemmer = Stemmer.Stemmer(language)
+            stemmer.maxCacheSize = 0
+            setattr(self._local, language, stemmer)
+        return stemmer
+
+
+# A search asks several times.
+_variants = lru_cache(256)(Analyzer._variants)
+
+
+@lru_cache(_CACHE_QUERY_RUNS)
+def _in_each_language(analyzer: Analyzer, run: str) -> list[tuple[str, tuple[str, ...]]]:
+    """The English term of each word of a run, and those in the other languages."""
+    words = [word for _, token in tokens(normalize(run)) for word in split_token(token)]
+    words = list(filter(_LATIN.fullmatch, words))
+    stems = [
+        [each._prefix + stem for stem in each._stemmer(each.language).stemWords(words)]
+        for each in analyzer._foreign.values()
+    ]
+    return list(zip(analyzer._stem_each(words), zip(*stems, strict=True), strict=True))
 
 
 class _RunCache(dict[str, tuple[str, ...]]):
@@ -224,9 +329,8 @@ def _irregular(language: str) -> dict[str, str]:
 def _stop_words(language: str) -> frozenset[str]:
     if language == NO_LANGUAGE:
         return frozenset()
-    if language in _ENGLISH:
-        return ENGLISH_STOP_WORDS | CHINESE_FUNCTION_CHARACTERS
-    return CHINESE_FUNCTION_CHARACTERS
+    own = ENGLISH_STOP_WORDS if language in _ENGLISH else function_words(language)
+    return own | CHINESE_FUNCTION_CHARACTERS
 
 
 def _runs(text: str) -> list[str]:
@@ -238,7 +342,7 @@ def _runs(text: str) -> list[str]:
 @cache
 def languages() -> tuple[str, ...]:
     """Return the languages that :func:`get_analyzer` supports, sorted."""
-    return tuple(sorted((*Stemmer.algorithms(), NO_LANGUAGE)))
+    return tuple(sorted((*Stemmer.algorithms(), NO_LANGUAGE, AUTO)))
 
 
 @cache
@@ -247,6 +351,11 @@ def get_analyzer(language: str = "english") -> Analyzer:
 
     "english" is Porter's second stemmer, "porter" the first. Both handle irregular forms: "bought"
     has the term of "buy" (:mod:`triptych.text.english`).
+
+    "auto" finds the language of each text (:mod:`triptych.text.detection`). Terms of English texts,
+    and of texts in no clear language, are those of "english"; words in other languages have the
+    language's prefix, `:ge:haus`. All but "none" stem words in Cyrillic, Arabic, Greek and
+    Devanagari by their script.
 
     Raises:
         ValueError: ``language`` is not one of :func:`languages`.

@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from triptych.text.detection import NumberedClues
 from triptych.text.escapes import expand
 
 CACHE_RUNS: Final = 1 << 17
@@ -30,7 +31,19 @@ _MASKS: Final = np.array(
     [[255] * size + [0] * (_KEY - size) for size in range(_KEY + 1)], np.uint8
 ).view(np.uint64)
 
+FOREIGN: Final = ":"
+"""The first character of terms in other languages than English, where texts are in several."""
+
+
+def prefix_of(language: str) -> str:
+    """What the terms of a language begin with; a dictionary that has such terms has it, too."""
+    return f"{FOREIGN}{language[:2]}:"
+
+
 IntArray = NDArray[Any]
+
+Encoded = tuple[NDArray[np.int32], NDArray[np.int64]]
+"""The numbers of texts' terms, one text after the other, and how many each has."""
 
 
 class Runs(Protocol):
@@ -54,9 +67,11 @@ class Numbering(dict[str, "int | tuple[int, ...]"]):
         terms: the number of each term; new ones are added.
         split: cuts a text into runs.
         kept: for each byte whether it belongs to a run in an ASCII text, shape (256,).
+        foreign: gives what numbers the texts in a language.
+        clues: what tells the language of a text; None if all are in one.
     """
 
-    __slots__ = ("_kept", "_runs", "_split", "_table", "_terms")
+    __slots__ = ("_clues", "_foreign", "_kept", "_runs", "_split", "_table", "_terms")
 
     def __init__(
         self,
@@ -64,8 +79,12 @@ class Numbering(dict[str, "int | tuple[int, ...]"]):
         terms: dict[str, int],
         split: Callable[[str], list[str]],
         kept: Sequence[bool],
+        foreign: Callable[[str], Numbering],
+        clues: NumberedClues | None,
     ) -> None:
         super().__init__()
+        self._foreign = foreign
+        self._clues = clues
         self._runs = runs
         self._terms = terms
         self._split = split
@@ -86,10 +105,31 @@ class Numbering(dict[str, "int | tuple[int, ...]"]):
                     numbers.extend(one)
         return numbers
 
-    def encode_all(self, texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    def in_language(
+        self, texts: Sequence[str], known: Encoded, labels: Sequence[str], of_labels: Encoded
+    ) -> tuple[Encoded, Encoded]:
+        """Return the numbers of texts and their labels, each in the language of the text.
+
+        ``known`` and ``of_labels`` are those of `encode_all`.
+        """
+        found = self._clues.languages(*known) if self._clues else {}
+        if not found:
+            return known, of_labels
+        into = [split_encoded(known), split_encoded(of_labels)]
+        for language in sorted(set(found.values())):
+            self._terms.setdefault(prefix_of(language), len(self._terms))
+            places = [at for at, each in found.items() if each == language]
+            for each, some in zip((texts, labels), into, strict=True):
+                encoded = self._foreign(language).encode_all([each[at] for at in places])
+                for at, numbers in zip(places, split_encoded(encoded), strict=True):
+                    some[at] = numbers
+        return join_encoded(into[0]), join_encoded(into[1])
+
+    def encode_all(self, texts: Sequence[str]) -> Encoded:
         """Return the numbers of each text's terms, one text after the other, and how many it has.
 
-        They are those of ``analyze(text)``; a new term gets the next free number. Lines in ASCII
+        They are those of ``analyze(text, "english")`` where the language is "auto", else those of
+        ``analyze(text)``; a new term gets the next free number. Lines in ASCII
         are cut and looked up all at once, in arrays: a dictionary of many words fits no
         processor's cache, and one look-up after another then waits for memory.
         """
@@ -189,6 +229,18 @@ class Numbering(dict[str, "int | tuple[int, ...]"]):
         if len(found) == 1:
             return terms.setdefault(found[0], len(terms))
         return tuple([terms.setdefault(term, len(terms)) for term in found])
+
+
+def split_encoded(encoded: Encoded) -> list[NDArray[np.int32]]:
+    """The numbers of each text."""
+    numbers, sizes = encoded
+    ends = np.cumsum(sizes).tolist()
+    return [numbers[end - size : end] for end, size in zip(ends, sizes.tolist(), strict=True)]
+
+
+def join_encoded(pieces: Sequence[NDArray[np.int32]]) -> Encoded:
+    """The texts with these numbers, one after the other."""
+    return np.concatenate(pieces), np.array([len(piece) for piece in pieces], np.int64)
 
 
 class _RunTable:

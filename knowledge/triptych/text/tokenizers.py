@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import log
 from typing import Final, Protocol
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from triptych.errors import ValidationError
 from triptych.text.analyzer import Analyzer
@@ -186,6 +186,13 @@ class CorpusStats:
         return CorpusStats(
             document_count=count, total_length=length, document_frequencies=dict(+left)
         )
+
+    def pooled(self, variants: Mapping[str, Sequence[str]]) -> CorpusStats:
+        """Return the statistics with a term in place of its variants (`Analyzer.variants`)."""
+        held, most = self.document_frequencies, self.document_count
+        sums = {term: sum(held.get(v, 0) for v in some) for term, some in variants.items()}
+        known = {term: min(count, most) for term, count in sums.items() if count}
+        return evolve(self, document_frequencies=known)
 
     def idf(self, term: str) -> float:
         """Return Lucene's inverse document frequency, ``ln(1 + (N - n + 0.5) / (n + 0.5))``."""

@@ -9,8 +9,8 @@ all pairs of neighbouring characters, and every Han character or Hangul
 syllable by itself, so that a query of one character finds each text that holds it. A run of Han
 characters also gives the words of more than two characters that jieba sees in it; its words of
 two are pairs already. A query asks for pairs and jieba's words, and for single characters only
-where jieba sees a word: a text is never matched twice over the same characters by accident of
-length.
+where they are a word: where jieba sees one, for a Han character between kana (車を), and for the
+first of two Hangul syllables, after which a particle stands (책을).
 """
 
 from __future__ import annotations
@@ -229,6 +229,8 @@ def split_ascii(runs: Iterable[str]) -> list[list[list[str]]]:
 _HAN: Final = late(r"\p{Han}")
 _KANA: Final = late(r"[\p{Hiragana}\p{Katakana}\u30FC]")
 _SYLLABLE: Final = late(r"[\p{Han}\p{Hangul}]")
+_LONE: Final = late(r"(?<!\p{Han})\p{Han}(?!\p{Han})")
+_TWO_SYLLABLES: Final = late(r"\p{Hangul}{2}")
 
 # Particles, pronouns, prepositions and copulas that are a word by themselves.
 CHINESE_FUNCTION_CHARACTERS: Final = frozenset(
@@ -299,6 +301,10 @@ def query_terms(run: str) -> list[str]:
         # The segmenter gives back what is not Han one by one.
         if len(word) > 2 or (len(word) == 1 and _HAN.match(word)):
             terms.append(word)
+    if _KANA.search(run):
+        terms += _LONE.findall(run)
+    elif _TWO_SYLLABLES.fullmatch(run):
+        terms.append(run[0])
     return terms
 
 

@@ -118,6 +118,7 @@ def test_bm25_is_that_of_numpy(
             {term: len(lists[number][0]) for term, number in terms.items()},
         ),
         dict.fromkeys(terms, 1),
+        {term: (term,) for term in terms},
     )
     only = None if allowed is None else drawn(allowed)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -73,9 +74,10 @@ def test_raw_scores_agree_to_nine_decimals(steps):
             index.bm25(["x"], "chunk", "a", limit=1)
     query = "a b dd a abcdefghi"
     views = index._fresh(["x"])["x"].views("chunk")
-    repeats = bm25.count_terms(WordAnalyzer().analyze_query(query))
+    repeats = Counter(WordAnalyzer().analyze_query(query))
     numbers = bm25.find(views, list(repeats))
-    weights = bm25.weigh(bm25.statistics(views, numbers), repeats)
+    variants = {term: (term,) for term in repeats}
+    weights = bm25.weigh(bm25.statistics(views, numbers), repeats, variants)
     expected = bm25_scores({"x": feed.live("x")}, query, WordAnalyzer())
     seen = {}
     for view, found in zip(views, numbers, strict=True):
