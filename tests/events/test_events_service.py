@@ -77,7 +77,7 @@ def test_an_event_repairs_its_document_alone() -> None:
             reloader.start()
             notifier.notify(put("d", "apples"))
             assert rebuilt.wait(WAIT)
-        assert gate.texts == ["All about apples here."]
+        assert gate.texts == ["apples\nAll about apples here."]
         assert stale(kb, "d") == 1
         assert [hit.doc_name for hit in kb.search("about", dataset_id="d", mode="vector").hits] == [
             "apples"

@@ -171,7 +171,7 @@ def test_no_document_can_close_its_marks() -> None:
         assert len(_PASSAGE.findall(user.content)) == 4
         assert all(found == nonce for _, found, _ in _PASSAGE.findall(user.content))
     assert seen[0] != seen[1]
-    assert hostile in judge.shown()
+    assert f"hostile\n{hostile}" in judge.shown()
 
 
 def test_the_model_sees_windows_and_no_more_of_a_passage_than_its_limit() -> None:

@@ -107,7 +107,7 @@ class SparseServiceTests(HarnessTests):
         chunks = len(encoder.texts)
         assert chunks >= 3
         plain.put_document("d", "a.md", TEXT)
-        plain.put_document("d", "copy.md", TEXT)
+        plain.put_document("d", "b.md", TEXT)
         plain.put_document("d", "a.md", TEXT, {"lang": "en"})
         assert plain.rebuild(dataset_id="d").encoded == 0
         assert len(encoder.texts) == chunks
@@ -123,11 +123,11 @@ class SparseServiceTests(HarnessTests):
         self, sparse: Service, encoder: FakeSparseEncoder
     ) -> None:
         contents = {f"{number}.md": f"Note {number} of many." for number in range(40)}
-        report = sparse.put_documents("d", {**contents, "twin.md": contents["7.md"]})
+        report = sparse.put_documents("d", {**contents, "70.md": contents["7.md"]})
         assert (report.added, report.encoded, report.pending) == (41, 40, 0)
         assert sorted(encoder.texts) == sorted(contents.values())
         found = sparse.search("note 7", dataset_id="d", mode="sparse", top_k=2)
-        assert [hit.doc_name for hit in found.hits] == ["7.md", "twin.md"]
+        assert [hit.doc_name for hit in found.hits] == ["7.md", "70.md"]
 
     def test_encoder_that_fails_leaves_the_document_to_the_other_lanes(
         self, sparse: Service, encoder: FakeSparseEncoder
