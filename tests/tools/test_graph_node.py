@@ -364,13 +364,13 @@ def test_warnings_of_a_search_name_their_dataset() -> None:
 def test_in_vector_mode_hits_come_by_score() -> None:
     embedder = FakeEmbedder()
     with opened(embedder) as kb:
-        kb.put_documents("a", {"far.md": "milk", "farther.md": "salt"})
-        kb.put_documents("b", {"near.md": "tea", "other.md": "pepper"})
+        kb.put_documents("a", {"1.md": "milk", "2.md": "salt"})
+        kb.put_documents("b", {"3.md": "tea", "4.md": "pepper"})
         calls = embedder.calls
         state = knowledge_node(kb, mode="vector")({"query": "tea"})
         assert embedder.calls == calls + 1
     scores = [hit["score"] for hit in state["hits"]]
-    assert places(state["hits"])[0] == "b/near.md"
+    assert places(state["hits"])[0] == "b/3.md"
     assert scores == sorted(scores, reverse=True)
     assert len(scores) == 4
 
