@@ -1,7 +1,7 @@
 """Contexts over several kinds of collection: is the best piece right, and does the context answer?
 
     python bench/mixed_context.py --work DIR fastapi-docs.zip rust-book.zip [--locomo FOLDER]
-    python bench/mixed_context.py --work DIR fastapi-docs.zip rust-book.zip --try whole=0 beside=0
+    python bench/mixed_context.py --work DIR fastapi-docs.zip --try beside=0 best_chunk=0
 
 The sets: FastAPI's pages with the passages of their questions; short notes (bench/data) beside
 these pages and beside the Rust book, asked in their own words and in others; R's small tables, by

@@ -13,7 +13,6 @@ from triptych.answers import (
     AnswerStream as AnswerStream,
     Citation as Citation,
     ContextPack as ContextPack,
-    ContextParameters as ContextParameters,
 )
 from triptych.chunking import ChunkConfig as ChunkConfig
 from triptych.contracts import LLM as LLM, Embedder as Embedder, Store as Store

@@ -231,8 +231,8 @@ def test_without_a_model_the_error_says_how(kb: Service) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"llm": object()}, "is not a language model"),
-        ({"llm": ScriptedLLM}, "is not a language model"),
+        ({"llm": object()}, "has no method generate"),
+        ({"llm": ScriptedLLM}, "has no method generate"),
         ({"token_budget": -1}, "token_budget"),
         ({"max_tokens": 0}, "max_tokens"),
         ({"prompt": "Say it."}, "AnswerPrompt"),

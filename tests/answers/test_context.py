@@ -213,7 +213,7 @@ def fill(kb: Service) -> None:
 
 def test_layers_and_passages_are_mixed(kb: Service) -> None:
     fill(kb)
-    pack = context(kb, "animal eats grass", 900)
+    pack = context(kb, "animal eats grass", 700)
     layers = {str(piece.citation.layer) for piece in pack.pieces}
     assert layers >= {"L0", "L2"}
     held = [p.citation.doc_name for p in pack.pieces if str(p.citation.layer) == "L2"]

@@ -77,7 +77,7 @@ def test_every_mode_is_scored_with_intervals_and_times(
     configuration = found.configuration
     assert configuration["triptych"] == triptych.__version__
     assert configuration["documents"] == 7
-    assert configuration["language"] == "english"
+    assert configuration["language"] == "auto"
     assert str(configuration["embedder"]).startswith("hash")
     assert configuration["depth"] == 5
     assert "ZScoreRanker" in configuration["ranker"]

@@ -75,7 +75,7 @@ def test_settings_above_do_not_hide_a_store_above(home: Path) -> None:
     make(home / "kb.db")
     (home / "project" / "triptych.toml").write_text('language = "german"')
     settings = Settings.resolve()
-    assert (settings.url, settings.language) == (str(home / "kb.db"), "english")
+    assert (settings.url, settings.language) == (str(home / "kb.db"), "auto")
     assert f"the store in use is {home / 'kb.db'}" in settings.notice
 
 

@@ -51,7 +51,7 @@ def test_an_argument_of_none_is_not_given(tmp_path: Path) -> None:
 
 
 def test_an_empty_variable_is_not_set(tmp_path: Path) -> None:
-    assert resolve(tmp_path, {"TRIPTYCH_LANGUAGE": ""}).language == "english"
+    assert resolve(tmp_path, {"TRIPTYCH_LANGUAGE": ""}).language == "auto"
 
 
 def test_the_nearest_file_above_counts_alone(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 import triptych
 from triptych import DerivationError, ModelMismatchError, ProviderError, Service, ValidationError
 from triptych.errors import RateLimitedError
+from triptych.testing.fakes import FakeEmbedder
 
 Answer = Callable[[Sequence[str]], Any]
 
@@ -253,3 +254,13 @@ def test_an_embed_that_takes_other_arguments_is_refused_with_the_right_ones(
 )
 def test_an_embed_that_takes_the_call_in_any_way_passes(embed: Any) -> None:
     triptych.open("memory://", embedder=_embeds(embed)).close()
+
+
+@pytest.mark.parametrize(
+    "told", [("a", 1), (0.5, 0.5), 5, (float("nan"), 1), (0.6, 0.2), (0.1, 0.2, 0.3)]
+)
+def test_a_range_of_cosines_that_cannot_be_meant_is_refused(told: object) -> None:
+    embedder = FakeEmbedder()
+    embedder.cosine_range = told  # type: ignore[attr-defined]
+    with pytest.raises(ValidationError, match="two cosines such as"):
+        triptych.open("memory://", embedder=embedder)

@@ -276,7 +276,7 @@ def is_wordless(view: HitView) -> bool:
     hit = view.hit
     if not hit.terms or hit.layer is None or "vector" not in hit.scores or "bm25" in hit.scores:
         return False
-    return not matches("\n".join((*hit.heading_path, hit.content)), hit.terms)
+    return not matches("\n".join((*hit.heading_path, hit.doc_name, hit.content)), hit.terms)
 
 
 def _body(hit: Hit) -> str:

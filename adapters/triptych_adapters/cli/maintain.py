@@ -106,8 +106,8 @@ def embed(
 
 
 def _languages(service: Service) -> dict[str, str]:
-    configs = {each: service.chunks.config(each) for each in service.list_datasets()}
-    return {name: config.language for name, config in configs.items() if config is not None}
+    found = {each.dataset_id: each.config for each in service.stats()}
+    return {name: config.language for name, config in found.items() if config is not None}
 
 
 def _given_up(service: Service, scope: str) -> list[str]:

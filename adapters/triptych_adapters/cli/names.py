@@ -153,7 +153,7 @@ def names_of_file(service: Service, text: str) -> list[str]:
 
     store = service.capabilities.settings
     path = Path(text).expanduser()
-    if store is None or not path.is_file():
+    if store is None or not os.path.isfile(path):  # unlike Path.is_file, of any length
         return []
     return [
         prefix + seen.relative_to(below).as_posix()

@@ -67,7 +67,7 @@ def search_tool(base: Base) -> Tool:
             "like": {
                 "type": "string",
                 "description": "The name of a document: find passages of other documents that are "
-                "like it. The query is then not used.",
+                "like it. Leave query empty then.",
             },
             "cursor": CURSOR,
         },

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import Final
 
 import attrs
@@ -32,13 +32,12 @@ class ContextParameters:
 
     Attributes:
         depth: how many chunks are looked at.
-        layer_depth: how many abstracts, overviews and whole documents.
+        layer_depth: how many abstracts and overviews.
         rescored: whether chunks are ordered by their lanes' scores again, as parts of long texts
             should be; else the order of the search stands.
         vector: the weight of the vector lane's scores beside the keyword lane's, 0 to 1.
         k: of the reciprocal ranks ``1 / (k + rank)``.
-        whole: the weight of a document's rank by all of its text in its chunks' scores.
-        best_chunk: by its best chunk.
+        best_chunk: the weight of a document's rank by its best chunk in its chunks' scores.
         beside: the share of its own score that a chunk gives to those before and after it which
             were not found.
         bridge: the maximum number of tokens between two passages of a document that are joined
@@ -55,7 +54,6 @@ class ContextParameters:
     rescored: bool = True
     vector: float = 0.6
     k: float = 10.0
-    whole: float = 0.4
     best_chunk: float = 0.2
     beside: float = 0.3
     bridge: int = 25
@@ -116,11 +114,10 @@ class Retrieved:
 def retrieve(
     searches: SearchPipeline, query: Query, layers: Set[Layer], recipe: ContextParameters
 ) -> Retrieved:
-    """Search chunks and whole documents, and the layers that may stand beside them.
+    """Search chunks, and the layers that may stand beside them.
 
-    A document's score is the weighted sum of its reciprocal ranks by its whole text and by its best
-    chunk; a passage's is its own reciprocal rank, or a share of that of the found chunk beside it,
-    and its document's. The best hit of the search stays the best.
+    A passage's score is its own reciprocal rank, or a share of that of the found chunk beside it,
+    and a part of that of its document's best chunk. The best hit of the search stays the best.
 
     Raises:
         TriptychError: as `SearchPipeline.search`.
@@ -131,33 +128,26 @@ def retrieve(
         Layer.DETAIL: recipe.depth,
     }
     asked = [layer for layer in depths if layer in layers]
-    results, whole, below = searches.search_layers_and_documents(
-        [attrs.evolve(query, layer=layer, top_k=depths[layer]) for layer in asked],
-        attrs.evolve(query, top_k=recipe.layer_depth, keyword_boost=0.0),
+    results, below = searches.search_layers(
+        [attrs.evolve(query, layer=layer, top_k=depths[layer]) for layer in asked]
     )
     hits: dict[Layer, Sequence[Hit]] = {
         layer: result.hits for layer, result in zip(asked, results, strict=True)
     }
-    every = [*results, *([] if whole is None else [whole])]
     abstracts, overviews = hits.get(Layer.ABSTRACT, ()), hits.get(Layer.OVERVIEW, ())
     chunks = list(hits.get(Layer.DETAIL, ()))
     best = chunks[0] if chunks else None
     if recipe.rescored:
         chunks = _by_lanes(chunks, recipe.vector)
-    documents = () if whole is None else whole.hits
-    leading = _leading(
-        (
-            (recipe.whole, documents),
-            (recipe.best_chunk, chunks),
-        ),
-        recipe.k,
-    )
+    places = dict.fromkeys((hit.dataset_id, hit.doc_name) for hit in chunks)
+    shares = reciprocal_ranks(len(places), recipe.k, recipe.best_chunk)
+    leading = dict(zip(places, shares, strict=True))
     return Retrieved(
         passages=_passages(chunks, leading, recipe, best=best, widens=not asks_for_headings(query)),
         abstracts=_layers(abstracts, leading, recipe.k),
         overviews=_layers(overviews, leading, recipe.k),
         below=below,
-        usage=tuple(usage for each in every for usage in each.usage),
+        usage=tuple(usage for each in results for usage in each.usage),
         result=dict(zip(asked, results, strict=True)).get(Layer.DETAIL),
         warnings=tuple(dict.fromkeys(each for result in results for each in result.warnings)),
     )
@@ -184,19 +174,6 @@ def _by_lanes(hits: Sequence[Hit], vector: float) -> list[Hit]:
             scores[at] += share
     order = sorted(range(len(hits)), key=lambda at: (-round(scores[at], 6), at))
     return [hits[at] for at in order]
-
-
-def _leading(lanes: Iterable[tuple[float, Sequence[Hit]]], k: float) -> dict[Place, float]:
-    """The weighted sum over the lanes of ``1 / (k + rank)`` for each document.
-
-    Source: Cormack, Clarke and Büttcher (2009), Reciprocal rank fusion, SIGIR.
-    """
-    scores: dict[Place, float] = {}
-    for weight, lane in lanes:
-        places = dict.fromkeys((hit.dataset_id, hit.doc_name) for hit in lane)
-        for place, share in zip(places, reciprocal_ranks(len(places), k, weight), strict=True):
-            scores[place] = scores.get(place, 0.0) + share
-    return scores
 
 
 def _key(hit: Hit) -> tuple[str, str, int]:

@@ -21,6 +21,7 @@ from triptych.diagnostics.checks import EXAMPLES
 from triptych.errors import CancelledError
 from triptych.records import DatasetConfig, DerivedChunk, DerivedSig, DocumentInfo, SourceDocument
 from triptych.records.documents import has_expired
+from triptych.records.metadata import text_of
 from triptych.signatures import content_sha256, document_input_sig, embedding_input_sig
 from triptych.vectors.embedding import CoverageGate
 
@@ -191,8 +192,9 @@ def _check_set(
         _check_spans(document.content, found, result)
         result.unchunked = unchunked(document.content, found)
         paths = (chunk.heading_path for chunk in found)
-        title = embedded_title(info.name, info.metadata, paths)
-        _check_inputs(title, found, bool(sig.embed_sig), gate, result)
+        # Sets that were made before names were embedded are stale, not damaged.
+        titles = embedded_title(info.name, info.metadata, paths), text_of(info.metadata, "title")
+        _check_inputs(titles, found, bool(sig.embed_sig), gate, result)
 
 
 def _check_spans(content: str, chunks: Sequence[DerivedChunk], result: Examined) -> None:
@@ -212,20 +214,20 @@ def _check_spans(content: str, chunks: Sequence[DerivedChunk], result: Examined)
 
 
 def _check_inputs(
-    title: str,
+    titles: Sequence[str],
     chunks: Sequence[DerivedChunk],
     embeds: bool,
     gate: CoverageGate | None,
     result: Examined,
 ) -> None:
     for chunk in chunks:
-        text = embedding_text(title, chunk.heading_path, chunk.content)
-        if chunk.sig.input_sig != embedding_input_sig(text):
+        texts = [embedding_text(title, chunk.heading_path, chunk.content) for title in titles]
+        if chunk.sig.input_sig not in map(embedding_input_sig, texts):
             result.fail("chunks.input", _place(chunk))
         elif chunk.vector is None and embeds:
             if gate is None:
                 result.unjudged += 1
-            elif gate.admits(text):
+            elif gate.admits(texts[0]):
                 result.fail("vectors.missing", _place(chunk))
 
 

@@ -216,7 +216,7 @@ class SearchPipeline:
             if not (vectors := [each for each in some if each is not None]):
                 raise NotAvailableError(
                     f"{doc_name!r} has no vectors to compare{'' if some else ' of such a chunk'}: "
-                    "`triptych embed` makes them, or search for its words"
+                    "search for its words, or see `triptych status` for what waits to be embedded"
                 )
             variant = attrs.evolve(request.query, vector=mean_vector(vectors))
             return [attrs.evolve(request, variants=(variant,))]
@@ -280,13 +280,10 @@ class SearchPipeline:
             for each in requests
         ]
 
-    def search_layers_and_documents(
-        self, queries: Sequence[Query], whole: Query
-    ) -> tuple[list[Result], Result | None, Sequence[Candidate]]:
-        """Run `search` for each of ``queries`` and `search_documents` for ``whole``, with one
-        call to the embedder; None for the latter where the backend cannot search documents. The
-        chunks that the threshold left out come last."""
-        for query in (*queries, whole):
+    def search_layers(self, queries: Sequence[Query]) -> tuple[list[Result], Sequence[Candidate]]:
+        """Run `search` for each of ``queries`` with one call to the embedder. The chunks that the
+        threshold left out come last."""
+        for query in queries:
             if query.as_of is not None:
                 raise ValidationError("leave as_of out, and use the result of `past`")
             if not has_words(check_text(query.text, "the query")):
@@ -295,17 +292,15 @@ class SearchPipeline:
                 raise ValidationError(
                     "a context has no pages of hits: leave out offset and per_document"
                 )
-        reads = self._hydrator.reads_documents
-        with telemetry.operation("search", target="context", queries=len(queries) + reads):
+        with telemetry.operation("search", target="context", queries=len(queries)):
             answers = self._settled(
-                lambda: self._prepare(queries, whole=whole if reads else None),
+                lambda: self._prepare(queries),
                 lambda requests: [
                     self._answer(each) for each in embed_queries(self._derivation, requests)
                 ],
             )
         results = [result for result, _ in answers]
-        last = results.pop() if reads else None
-        return results, last, [each for _, found in answers for each in found.below]
+        return results, [each for _, found in answers for each in found.below]
 
     @contextmanager
     def past(self, query: Query, *, layers: bool | None = None) -> Iterator[PastSearch]:

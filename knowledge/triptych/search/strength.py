@@ -28,6 +28,7 @@ MEANS: Final[Mapping[Strength, str]] = {
     "weak": "These may not be about it.",
     "none": "These are probably not about it.",
 }
+_ORDER: Final[Sequence[Strength]] = ("none", "weak", "fair", "strong")
 _JUDGED: Final[Mapping[Answerability, tuple[Strength, str]]] = {
     "enough": ("strong", "These probably answer it."),
     "weak": ("weak", "These may not answer it."),
@@ -68,7 +69,13 @@ class Scale:
 
     @cached_property
     def _total(self) -> float:
-        return math.fsum(map(self.stats.idf, self.terms))
+        return math.fsum(map(self.stats.idf, set(self.terms)))
+
+    @cached_property
+    def _distinct(self) -> float:
+        """The share of the idf of all terms that they have once."""
+        every = math.fsum(map(self.stats.idf, self.terms))
+        return self._total / every if every else 1.0
 
     @cached_property
     def _words(self) -> int:
@@ -80,7 +87,8 @@ class Scale:
         The best of many texts is nearer by chance than the best of few, and shares more words: what
         is usual grows with the logarithm of the number of chunks. A lane that has no score adds 0.
         """
-        score = scores.get("bm25", 0.0)
+        # A word that is repeated counts once.
+        score = scores.get("bm25", 0.0) * self._distinct
         share = score / self._total if self._total else 0.0
         if self.cosines is None or "vector" not in self.lanes:
             return (score / self._rare + _SHARE * share - _KEYWORDS) * _KEYWORD_SCALE
@@ -90,7 +98,7 @@ class Scale:
         if "bm25" not in self.lanes:
             return nearness - _VECTOR_GROWTH * math.log(chunks / _VECTOR_SMALL)
         # A long question holds more words that no text has: its share is smaller.
-        words = share * math.sqrt(len(self.terms))
+        words = share * math.sqrt(len(set(self.terms)))
         return nearness + _WORDS * words - _GROWTH * math.log(chunks / _SMALL)
 
     @cached_property
@@ -126,7 +134,7 @@ class Scale:
                 f"usual for other subjects, {high:.2f} for answers)"
             )
         if "bm25" in self.lanes:
-            worth = best.get("bm25", 0.0) / self._rare
+            worth = best.get("bm25", 0.0) * self._distinct / self._rare
             said.append(f"the best keyword match is worth {worth:.1f} rare words")
         doubts = self.doubts(best)
         if level == "none" and doubts:
@@ -157,7 +165,10 @@ def evidence_of(
         unknown = tuple(
             term for term in scale.terms if term not in scale.stats.document_frequencies
         )
-        if found.hits:
+        conditions = request.conditions
+        if found.hits and conditions and (conditions.phrases or conditions.prefixes):
+            evidence = Evidence(level="fair", reason="They hold what must be in them.")
+        elif found.hits:
             evidence = _rated(scale, best, found.hits[request.query.offset :])
     if judged is not None:
         level, reason = _JUDGED[judged]
@@ -195,8 +206,12 @@ def _rated(scale: Scale, best: Mapping[str, float], hits: Sequence[Hit]) -> Evid
     # A later page, and a step that reorders, may show none of the texts that hold the words.
     holding = [at for at, hit in enumerate(hits) if "bm25" in hit.scores]
     if scale.names_a_subject and holding:
-        level, reason = _where(scale, [hits[at] for at in holding])
-        kept = holding[-1] + 1
+        where, reason = _where(scale, [hits[at] for at in holding])
+        level = max(level, where, key=_ORDER.index)
+        terms = len(set(scale.terms))
+        # Where some hold both words, those that hold one are no better than others without it.
+        both = [at for at in holding if terms == 1 or _held(hits[at]) == terms] or holding
+        kept = both[-1] + 1
     elif level == "none":
         kept = 0
     elif not scale.doubts(best):
@@ -218,7 +233,7 @@ def _where(scale: Scale, hits: Sequence[Hit]) -> tuple[Strength, str]:
         number = min(scale.stats.document_frequencies[term] for term in scale.terms)
         passages = "1 passage" if number == 1 else f"{number} passages"
         return "fair", f"The {word} in {'at most ' * (terms > 1)}{passages}."
-    return "weak", "No passage that was found holds all of the words."
+    return "weak", "No passage that was found holds both words."
 
 
 def _held(hit: Hit, *, named: bool = False) -> int:

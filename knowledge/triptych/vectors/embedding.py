@@ -25,9 +25,18 @@ def check_embedder(embedder: object) -> None:
 
     Raises:
         ValidationError: it is a class, or lacks an ``embed`` that takes what it is called with, a
-            signature or a dimension that can be meant.
+            signature, a dimension or a ``cosine_range`` that can be meant.
     """
     _check_model(embedder, "embedder", "embed", "dimension", "'local'")
+    told = getattr(embedder, "cosine_range", None)
+    try:
+        sound = told is None or (len(told) == 2 and -1 <= told[0] < told[1] <= 1)
+    except TypeError:
+        sound = False
+    if not sound:
+        raise ValidationError(
+            f"cosine_range is None or two cosines such as (0.25, 0.6), not {told!r:.60}"
+        )
 
 
 def _check_model(model: object, what: str, method: str, size: str, example: str) -> None:
