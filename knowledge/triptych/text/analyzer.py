@@ -242,6 +242,8 @@ class Analyzer:
                 for language, is_of in self._scripts.items():
                     if is_of.match(word):
                         stems[at] = self._stemmer(language).stemWord(word)
+        if "" in stems:  # of a word that is all vowel signs
+            stems = [stem or word for stem, word in zip(stems, words, strict=True)]
         if self._prefix:
             # Numbers, names with signs and other scripts have one term in all texts.
             plain = get_analyzer(AUTO)._stem_each(words)
