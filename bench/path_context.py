@@ -33,9 +33,9 @@ def values(kb: triptych.Service, questions: list[Question], mode: str) -> list[f
     return found
 
 
-def main() -> None:
-    """Compare the two."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+def asked_pages(about: str | None) -> tuple[str, dict[str, str], list[Question]]:
+    """The embedder, FastAPI's pages and the questions on them, as the arguments name them."""
+    parser = argparse.ArgumentParser(description=(about or "").partition("\n")[0])
     parser.add_argument("--docs", type=Path, required=True)
     parser.add_argument("--embedder", default="local")
     options = parser.parse_args()
@@ -43,7 +43,12 @@ def main() -> None:
         file.relative_to(options.docs).as_posix(): file.read_text(encoding="utf-8")
         for file in sorted(options.docs.rglob("*.md"))
     }
-    questions = read_questions(QUESTIONS, pages)
+    return options.embedder, pages, read_questions(QUESTIONS, pages)
+
+
+def main() -> None:
+    """Compare the two."""
+    embedder, pages, questions = asked_pages(__doc__)
     found: dict[bool, dict[str, list[float]]] = {}
     for named in (False, True):
         documents = [
@@ -54,7 +59,7 @@ def main() -> None:
             )
             for page, text in pages.items()
         ]
-        with triptych.open("memory://", embedder=options.embedder) as kb:
+        with triptych.open("memory://", embedder=embedder) as kb:
             kb.put_documents("d", documents)
             found[named] = {mode: values(kb, questions, mode) for mode in MODES}
     for mode in MODES:

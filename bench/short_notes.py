@@ -9,13 +9,10 @@ up to 190 characters. Prints nDCG@10 over notes for each mode, and the differenc
 
 from __future__ import annotations
 
-import argparse
 import re
-from pathlib import Path
 
 import triptych
-from context import QUESTIONS, read_questions
-from path_context import MODES
+from path_context import MODES, asked_pages
 from triptych.chunking import MarkdownChunker, default_chunkers
 from triptych.evaluation import bootstrap
 from triptych.evaluation.metrics import ndcg_at
@@ -42,20 +39,12 @@ def note(page: str) -> str:
 
 def main() -> None:
     """Compare the two."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--docs", type=Path, required=True)
-    parser.add_argument("--embedder", default="local")
-    options = parser.parse_args()
-    pages = {
-        file.relative_to(options.docs).as_posix(): file.read_text(encoding="utf-8")
-        for file in sorted(options.docs.rglob("*.md"))
-    }
-    questions = read_questions(QUESTIONS, pages)
+    embedder, pages, questions = asked_pages(__doc__)
     notes = {name: note(page) for name, page in pages.items()}
     found: list[dict[str, list[float]]] = []
     for chunker in (ALONE, MarkdownChunker()):
         chunkers = default_chunkers(markdown=chunker)
-        with triptych.open("memory://", embedder=options.embedder, chunkers=chunkers) as kb:
+        with triptych.open("memory://", embedder=embedder, chunkers=chunkers) as kb:
             kb.put_documents("d", notes)
             print(f"{chunker.signature}: {kb.stats('d')[0].chunks} chunks", flush=True)
             found.append({mode: [] for mode in MODES})

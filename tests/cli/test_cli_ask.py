@@ -99,6 +99,22 @@ def test_what_is_not_found_is_no_failure(shell: Shell, server: ProviderServer) -
     assert server.asked == []
 
 
+def test_where_nothing_answers_the_nearest_passages_are_shown(
+    shell: Shell, server: ProviderServer
+) -> None:
+    for at in range(5):
+        shell.write(f"gulls/{at}.md", f"A gull, number {at}, cries over the pier.\n")
+    assert shell("put", "gulls", "-d", "gulls", "-q").code == 0
+    question = "which number of loans does the central bank refuse"
+    ran = shell("ask", question, "-d", "gulls", "--mode", "bm25")
+    first, *shown = ran.text.split("\n\n")
+    assert first == "The documents do not answer this question."
+    assert [each.partition(" ")[0] for each in shown] == ["[1]", "[2]", "[3]"]
+    assert all("cries over the pier" in each for each in shown)
+    assert "no evidence: These are probably not about it." in ran.err
+    assert server.asked == []
+
+
 @pytest.mark.parametrize(
     ("reply", "out"),
     [

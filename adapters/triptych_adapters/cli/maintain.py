@@ -106,6 +106,9 @@ def embed(
 
 
 def _languages(service: Service) -> dict[str, str]:
+    """The language of each dataset, where a rebuild may change it."""
+    if service.options.language == "auto":
+        return {}
     found = {each.dataset_id: each.config for each in service.stats()}
     return {name: config.language for name, config in found.items() if config is not None}
 

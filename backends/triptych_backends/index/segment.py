@@ -16,7 +16,7 @@ import numpy as np
 from attrs import define, field, frozen
 from numpy.typing import NDArray
 
-from triptych.text.function_words import told_apart
+from triptych.text.function_words import recognised_languages
 from triptych.text.term_ids import FOREIGN, prefix_of
 from triptych_backends.index.sparse_postings import NO_SPARSE, SparsePostings
 
@@ -135,7 +135,9 @@ class SharedVocabulary:
 
     @property
     def prefixes_of_languages(self) -> Set[str]:
-        return {prefix for prefix in map(prefix_of, told_apart()) if prefix in self.shared}
+        return {
+            prefix for prefix in map(prefix_of, recognised_languages()) if prefix in self.shared
+        }
 
     def words(self) -> list[str]:
         every = list(self.shared)

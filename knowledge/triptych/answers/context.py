@@ -118,7 +118,7 @@ class ContextBuilder:
         evidence = None if found.result is None else found.result.evidence
         if pieces and evidence is not None and evidence.level in ("weak", "none"):
             doubt = "no" if evidence.level == "none" else evidence.level
-            warnings.append(f"{doubt} evidence: {evidence.reason}")
+            warnings.insert(0, f"{doubt} evidence: {evidence.reason}")  # where few are shown, this
         return ContextPack(
             query=query.text,
             pieces=pieces,

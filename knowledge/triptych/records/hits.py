@@ -248,7 +248,7 @@ class Result(Sequence[Hit]):
     is the cosine of this question and the one whose cached result is returned (`SemanticCache`),
     None for a new search. ``as_of`` is the moment or version that was searched, None for the
     current state. ``evidence`` says how far the hits are about the query; it is None where chunks
-    were not searched, and without a keyword or vector lane whose scores can be read.
+    were not searched, and in tables that are searched in place.
     """
 
     hits: tuple[Hit, ...] = ()

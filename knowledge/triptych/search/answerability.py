@@ -20,7 +20,7 @@ from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import Answerability, Candidates, DatasetConfig, RankedList, ResolvedQuery
 from triptych.records.serialization import from_dict, to_dict
 from triptych.search.dataset_settings import CALIBRATION_SETTINGS, set_at_last
-from triptych.search.request import Found, SearchRequest
+from triptych.search.request import Found, SearchRequest, query_stats
 from triptych.text import CorpusStats, get_analyzer
 
 if TYPE_CHECKING:
@@ -288,13 +288,11 @@ class ResultJudge:
         best: dict[str, float] = {}
         for variant, several in by_variant.values():
             dataset_id = variant.dataset_ids[0]
-            analyzer = get_analyzer(request.language_of(dataset_id))
-            terms = analyzer.analyze_query(variant.text)
+            language = request.language_of(dataset_id)
+            terms = get_analyzer(language).analyze_query(variant.text)
             stats = None
             if self._stats is not None and any(each.lane == "bm25" for each in several):
-                variants = analyzer.variants(variant.text)
-                every = list(set().union(*variants.values()))
-                stats = self._stats.corpus_stats([dataset_id], every).pooled(variants)
+                stats = query_stats(self._stats, [dataset_id], language, variant.text)
             for name, value in signals_of(several, terms, stats).items():
                 best[name] = max(value, best.get(name, value))
         return best

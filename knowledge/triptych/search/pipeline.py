@@ -232,7 +232,7 @@ class SearchPipeline:
                 with self.past(attrs.evolve(query, layer=Layer.DETAIL)) as past:
                     return past.dated(past.searches.search_documents(past.query, vectors=vectors))
             return self._settled(
-                lambda: self._prepare([], whole=query, vectors=vectors),
+                lambda: self._prepare([query], documents=True, vectors=vectors),
                 lambda requests: self._answer(requests[0])[0],
             )
 
@@ -382,25 +382,22 @@ class SearchPipeline:
         self,
         queries: Sequence[Query],
         *,
-        whole: Query | None = None,
+        documents: bool = False,
         vectors: KnownVectors | None = None,
     ) -> list[SearchRequest]:
-        """Validate, resolve and rewrite ``queries``, and ``whole`` as one for whole documents."""
-        asked = [(query, False) for query in queries]
-        if whole is not None:
-            asked.append((whole, True))
+        """Validate, resolve and rewrite ``queries``, which ask for whole ``documents`` or not."""
         requests = []
-        for query, is_whole in asked:
+        for query in queries:
             SEARCHES.pass_on("the search")
-            requests.append(self.resolver.resolve(query, documents=is_whole))
+            requests.append(self.resolver.resolve(query, documents=documents))
         known: dict[object, tuple[Rewriting, SearchRequest]] = {}
         # A rewriter that looks at what the search finds should see chunks where they are asked for.
-        for at in sorted(range(len(asked)), key=lambda at: requests[at].target != "chunk"):
+        for at in sorted(range(len(queries)), key=lambda at: requests[at].target != "chunk"):
             request = requests[at]
             if vectors and request.query.embed_sig == self._derivation.embed_sig:
                 request = attrs.evolve(request, vectors=dict(vectors))
             if self._rewriter is not None and has_words(request.query.text):
-                request = self._rewritten(self._rewriter, asked[at][0], request, known)
+                request = self._rewritten(self._rewriter, queries[at], request, known)
             if request.conditions is not None and request.conditions.prefixes:
                 from triptych.search.listing import expand_prefixes
 

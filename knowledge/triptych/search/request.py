@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from triptych.contracts import ChunkRepo
+from triptych.contracts import ChunkRepo, DocLevelSearcher
 from triptych.contracts.rules import CHANGE_EMBEDDER, missing_dataset
 from triptych.derivation.deriver import Deriver
 from triptych.derivation.living_documents import LivingDocuments, count_waiting
@@ -32,7 +32,7 @@ from triptych.search.engine import Target
 from triptych.search.query import over_fetch, resolve_mode, validate
 from triptych.search.retrievers import SPARSE
 from triptych.search.syntax import TextConditions, merge_where, parse_query
-from triptych.text import get_analyzer
+from triptych.text import CorpusStats, get_analyzer
 
 if TYPE_CHECKING:
     from triptych.derivation.layers import Inputs
@@ -88,6 +88,15 @@ class SearchRequest:
     def language_of(self, dataset_id: str) -> str:
         """Return the language in which a dataset is analysed."""
         return self.languages.get(dataset_id, "english")
+
+
+def query_stats(
+    statistics: DocLevelSearcher, dataset_ids: Sequence[str], language: str, text: str
+) -> CorpusStats:
+    """The statistics of a query's terms, each with all that it stands for (`Analyzer.variants`)."""
+    variants = get_analyzer(language).variants(text)
+    every = list(set().union(*variants.values()))
+    return statistics.corpus_stats(dataset_ids, every).pooled(variants)
 
 
 @attrs.frozen(kw_only=True)

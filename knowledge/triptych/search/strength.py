@@ -16,8 +16,8 @@ import attrs
 from triptych.contracts import Capabilities, DocLevelSearcher
 from triptych.derivation.deriver import Deriver
 from triptych.records import Answerability, Candidates, Evidence, Hit, Strength
-from triptych.search.request import Found, SearchRequest
-from triptych.text import CorpusStats, get_analyzer, matches
+from triptych.search.request import Found, SearchRequest, query_stats
+from triptych.text import CorpusStats, matches
 
 LIMITS: Final[Mapping[Strength, float]] = {"none": 0.0, "weak": 0.3, "fair": 0.8}
 """Where each level ends, by how much the evidence is above what foreign questions reach."""
@@ -191,13 +191,12 @@ def _scale(
         if ranked.lane == "bm25" and score > best.get("bm25", 0.0):
             dataset_id = rows[0][3]
         best[ranked.lane] = max(score, best.get(ranked.lane, score))
-    terms = request.terms_in(dataset_id)
-    variants = get_analyzer(request.language_of(dataset_id)).variants(request.query.text)
-    every = list(set().union(*variants.values()))
-    stats = statistics.corpus_stats(request.query.dataset_ids, every).pooled(variants)
-    embedder = derivation.of_space(request.query.embed_sig).embedder
+    query, terms = request.query, request.terms_in(dataset_id)
+    language = request.language_of(dataset_id)
+    stats = query_stats(statistics, query.dataset_ids, language, query.text)
+    embedder = derivation.of_space(query.embed_sig).embedder
     cosines = getattr(embedder, "cosine_range", None)
-    return Scale(best.keys(), cosines, request.query.text, terms, stats), best
+    return Scale(best.keys(), cosines, query.text, terms, stats), best
 
 
 def _rated(scale: Scale, best: Mapping[str, float], hits: Sequence[Hit]) -> Evidence:
@@ -206,12 +205,13 @@ def _rated(scale: Scale, best: Mapping[str, float], hits: Sequence[Hit]) -> Evid
     # A later page, and a step that reorders, may show none of the texts that hold the words.
     holding = [at for at, hit in enumerate(hits) if "bm25" in hit.scores]
     if scale.names_a_subject and holding:
-        where, reason = _where(scale, [hits[at] for at in holding])
-        level = max(level, where, key=_ORDER.index)
         terms = len(set(scale.terms))
+        # One word may stand there in a form that only its language's stemmer knows.
+        every = [at for at in holding if terms == 1 or _held(hits[at]) == terms]
+        where, reason = _where(scale, [hits[at] for at in every])
+        level = max(level, where, key=_ORDER.index)
         # Where some hold both words, those that hold one are no better than others without it.
-        both = [at for at in holding if terms == 1 or _held(hits[at]) == terms] or holding
-        kept = both[-1] + 1
+        kept = (every or holding)[-1] + 1
     elif level == "none":
         kept = 0
     elif not scale.doubts(best):
@@ -223,17 +223,16 @@ def _rated(scale: Scale, best: Mapping[str, float], hits: Sequence[Hit]) -> Evid
 
 
 def _where(scale: Scale, hits: Sequence[Hit]) -> tuple[Strength, str]:
-    """What it says that one word or two are in these hits, and in what of them."""
+    """What it says that one word or two are in all of these hits, and in what of them."""
     terms = len(set(scale.terms))
     word = "word is" if terms == 1 else "words are"
+    if not hits:
+        return "weak", "No passage that was found holds both words."
     if any(_held(hit, named=True) == terms for hit in hits):
         return "strong", f"The {word} in a heading or a name."
-    # One word may stand there in a form that only its language's stemmer knows.
-    if terms == 1 or any(_held(hit) == terms for hit in hits):
-        number = min(scale.stats.document_frequencies[term] for term in scale.terms)
-        passages = "1 passage" if number == 1 else f"{number} passages"
-        return "fair", f"The {word} in {'at most ' * (terms > 1)}{passages}."
-    return "weak", "No passage that was found holds both words."
+    number = min(scale.stats.document_frequencies[term] for term in scale.terms)
+    passages = "1 passage" if number == 1 else f"{number} passages"
+    return "fair", f"The {word} in {'at most ' * (terms > 1)}{passages}."
 
 
 def _held(hit: Hit, *, named: bool = False) -> int:

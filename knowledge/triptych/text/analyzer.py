@@ -20,7 +20,7 @@ import Stemmer  # type: ignore[import-not-found]  # a C extension, which has no 
 from triptych.text.detection import Clues, NumberedClues
 from triptych.text.english import ENGLISH_STOP_WORDS, IRREGULAR_FORMS
 from triptych.text.escapes import expand
-from triptych.text.function_words import function_words, told_apart
+from triptych.text.function_words import function_words, recognised_languages
 from triptych.text.term_ids import (
     CACHE_RUN_LENGTH,
     CACHE_RUN_TERMS,
@@ -118,7 +118,9 @@ class Analyzer:
         self._clues: Clues | None = None
         if language == AUTO:
             self._clues = Clues(lambda word: self._stem_each([word])[0])
-            self._foreign = {name: Analyzer(name, prefix=prefix_of(name)) for name in told_apart()}
+            self._foreign = {
+                name: Analyzer(name, prefix=prefix_of(name)) for name in recognised_languages()
+            }
 
     def __repr__(self) -> str:
         return f"Analyzer({self.signature!r})"

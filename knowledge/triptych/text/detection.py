@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triptych.text.english import ENGLISH_STOP_WORDS
-from triptych.text.function_words import function_words, told_apart
+from triptych.text.function_words import function_words, recognised_languages
 
 # What a term says for a language, in tenths of a function word that no other language has.
 _WORD, _COMMON, _CHARACTER, _LETTER = 10, 4, 2, 3
@@ -35,7 +35,7 @@ def _known(stem: Callable[[str], str]) -> Mapping[str, _Clues]:
         {stem(word) for word in words} for words in (ENGLISH_STOP_WORDS, function_words("english"))
     )
     said: dict[str, dict[str, int]] = {term: {} for term in sorted(english)}
-    for language in told_apart():
+    for language in recognised_languages():
         for term in sorted(map(stem, function_words(language))):
             worth = _COMMON if term in english or term in common else _WORD
             said.setdefault(term, {})[language] = _CHARACTER if len(term) == 1 else worth
@@ -58,7 +58,9 @@ class Clues:
             return known
         letters = set(term)
         return {
-            name: _LETTER for name, own in told_apart().items() if not letters.isdisjoint(own)
+            name: _LETTER
+            for name, own in recognised_languages().items()
+            if not letters.isdisjoint(own)
         }, 0
 
     def language(self, counts: Mapping[str, int]) -> str | None:

@@ -1,4 +1,4 @@
-"""Function words by language: queries leave them out, and languages are told apart by them.
+"""Function words by language: queries leave them out, and they show a text's language.
 
 function_words.tsv has for each language its letters beyond ASCII and its articles, pronouns,
 prepositions, conjunctions and auxiliaries, after the lists of the Snowball project
@@ -21,8 +21,8 @@ def _table() -> dict[str, tuple[frozenset[str], frozenset[str]]]:
 
 
 @cache
-def told_apart() -> dict[str, frozenset[str]]:
-    """The letters beyond ASCII of each language that is told from English."""
+def recognised_languages() -> dict[str, frozenset[str]]:
+    """The letters beyond ASCII of each language that is recognised."""
     return {name: letters for name, (letters, _) in _table().items() if name != "english"}
 
 
