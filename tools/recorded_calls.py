@@ -1,7 +1,9 @@
 """Three hundred calls on a fresh store, drawn from a seed, and their answers as lines of JSON.
 
 Run it on two trees, and on two stores, and compare what they print: `diff` shows what a change
-of the code changed for a caller. Moments, durations and random ids are left out.
+of the code changed for a caller. The calls are the owner's, those of restricted callers, of named
+pipelines and of a second process, at present or as of a moment between two earlier calls; copies
+are made and read between them. Moments, durations and random ids are left out.
 
     python tools/recorded_calls.py memory:// > memory.jsonl
     python tools/recorded_calls.py sqlite:////tmp/kb.db --seed 2 > sqlite.jsonl
@@ -10,21 +12,29 @@ of the code changed for a caller. Moments, durations and random ids are left out
 from __future__ import annotations
 
 import argparse
+import contextlib
 import enum
 import json
+import multiprocessing
 import random
 import re
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import attrs
 import numpy as np
 
 import triptych
+from triptych.access import Access
+from triptych.copies import copy_store
 from triptych.records import Generation, NewDocument, SparseVector, Usage
+from triptych.search.pipeline_record import Pipeline
 
 WORDS = (
     *("tea", "water", "kettle", "harbour", "boat", "mooring", "rope", "anchor", "tide", "wind"),
@@ -67,6 +77,27 @@ class Model:
         yield self.generate(messages, max_tokens=max_tokens).text
 
 
+CALLERS = {
+    "reader of red": Access(where={"colour": "red"}),
+    "writer of port": Access(can_write=True, where={"doc_prefix": "port/"}),
+    "writer of rules": Access(can_write=True, dataset_ids=["rules"]),
+    "agent": Access(can_write=True, agent=True, dataset_ids=DATASETS[:2]),
+}
+PIPELINES = (
+    Pipeline(name="short", search={"top_k": 2, "mode": "hybrid"}, token_budget=60),
+    Pipeline(name="large", datasets=["notes"], search={"where": {"size": {"$gte": 5}}}),
+    Pipeline(name="words", lanes=["bm25"], ranker=triptych.RRFRanker(k=10)),
+)
+OF_A_PIPELINE = ("search", "search_documents", "context", "ask", "explain")
+
+
+def opened(url: str) -> Any:
+    sparse = None if url.startswith("qdrant") else Sparse()
+    return triptych.open(
+        url, embedder="hash", llm=Model(), sparse_encoder=sparse, pipelines=PIPELINES
+    )
+
+
 MOMENT = re.compile(r"\d{4}-\d\d-\d\d[ T][\d:.]+(?:Z|\+00:00)")
 """What a difference of versions says of when one expires."""
 
@@ -99,31 +130,106 @@ def plain(value: Any) -> Any:
     return type(value).__name__
 
 
-class Calls:
-    """One drawn call after another; the same seed draws the same ones."""
+def answered(of: Any, name: str, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    """The answer of a call and its warnings, both plain."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            if name == "copy":
+                answer = copied(of, *args)
+            else:
+                answer = plain(getattr(of, name)(*args, **options))
+        except triptych.TriptychError as error:
+            answer = {"error": type(error).__name__, "message": plain(str(error))}
+    return answer, sorted(str(each.message) for each in caught)
 
-    def __init__(self, kb: Any, seed: int) -> None:
+
+def copied(kb: Any, words: str) -> Any:
+    """What is found in a copy, beside what it holds."""
+    with opened("memory://") as copy:
+        report = [
+            plain(attrs.evolve(each, digest=""))
+            for each in copy_store(kb.store, copy.store).datasets
+        ]
+        documents = [copy.list_documents(each) for each in copy.list_datasets()]
+        found = copy.search(words, scope="all")
+        return plain([report, documents, copy.stats(), copy.changes(limit=3), found])
+
+
+_in_second: list[Any] = []
+
+
+def _begin_second(url: str) -> None:
+    _in_second.append(opened(url))
+
+
+def _answer_in_second(name: str, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    return answered(_in_second[0], name, args, options)
+
+
+@contextlib.contextmanager
+def second_process(url: str) -> Iterator[Any]:
+    """What answers a call in another process that has the store open, if the store allows two."""
+    if url.startswith("memory"):
+        yield None
+        return
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, spawn, _begin_second, (url,)) as pool:
+        yield lambda *call: pool.submit(_answer_in_second, *call).result()
+
+
+class Calls:
+    """One drawn call after another; the same seed draws the same ones.
+
+    ``second`` answers the calls of the second process; None: this process does.
+    """
+
+    def __init__(self, kb: Any, seed: int, second: Any = None) -> None:
         self._kb = kb
         self._random = random.Random(seed)
+        self._moments: list[datetime] = []
+        self._cursor: str | None = None
+        self._second = second or partial(answered, kb)
         kinds: dict[Callable[[], tuple[str, tuple[Any, ...], dict[str, Any]]], int] = {
             self._put: 8, self._bulk: 3, self._search: 14, self._context: 4, self._read: 6,
             self._listed: 6, self._metadata: 3, self._delete: 3, self._layer: 3, self._ask: 2,
-            self._upkeep: 4, self._dataset: 1,
+            self._upkeep: 4, self._dataset: 1, self._explain: 2, self._changes: 2, self._copy: 1,
         }  # fmt: skip
         self._kinds, self._weights = list(kinds), list(kinds.values())
         for dataset_id in DATASETS[:2]:
             kb.create_dataset(dataset_id)
+        self._restricted = {name: kb.restricted(access) for name, access in CALLERS.items()}
 
     def next(self) -> dict[str, Any]:
         name, args, options = self._random.choices(self._kinds, self._weights)[0]()
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            try:
-                answer = plain(getattr(self._kb, name)(*args, **options))
-            except triptych.TriptychError as error:
-                answer = {"error": type(error).__name__, "message": str(error)}
-        said = sorted(str(each.message) for each in caught)
-        return {"call": [name, plain(args), plain(options)], "answer": answer, "warnings": said}
+        caller = self._caller(name)
+        # A moment must lie after what the call before wrote, and before what this one writes.
+        time.sleep(0.002)
+        self._moments.append(datetime.now(UTC))
+        time.sleep(0.002)
+        if caller == "second process":
+            answer, said = self._second(name, args, options)
+        else:
+            answer, said = answered(self._of(caller), name, args, options)
+        if name == "changes" and caller == "owner" and "error" not in answer:
+            self._cursor = self._kb.changes(*args, **options).cursor
+        shown = [each is not None for each in args] if name == "changes" else args
+        call = [name, plain(shown), plain(options)]
+        return {"by": caller, "call": call, "answer": answer, "warnings": said}
+
+    def _caller(self, name: str) -> str:
+        draw = self._random
+        drawn = draw.choices(["owner", "restricted", "pipeline", "second process"], [12, 5, 3, 3])
+        if drawn == ["restricted"] and name != "copy":
+            return draw.choice(list(CALLERS))
+        if drawn == ["pipeline"] and name in OF_A_PIPELINE:
+            return draw.choice([each.name for each in PIPELINES])
+        return "second process" if drawn == ["second process"] else "owner"
+
+    def _of(self, caller: str) -> Any:
+        if caller == "owner":
+            return self._kb
+        return self._restricted.get(caller) or self._kb.pipeline(caller)
 
     def _text(self) -> str:
         draw = self._random
@@ -170,6 +276,8 @@ class Calls:
         options: dict[str, Any] = draw.choice(
             [{"dataset_id": one}, {"dataset_ids": several}, {"scope": "all"}]
         )
+        if draw.random() < 0.12 and self._moments:
+            options["as_of"] = draw.choice(self._moments)
         return {**options, **self._where()}
 
     def _search(self) -> Any:
@@ -192,6 +300,19 @@ class Calls:
             (" ".join(self._random.choices(WORDS, k=3)),),
             {**self._options(), "counter": str.__len__},
         )
+
+    def _explain(self) -> Any:
+        draw = self._random
+        words = " ".join(draw.choices(WORDS, k=2))
+        dataset_id, doc_name = self._place()
+        return "explain", (words, doc_name), {"dataset_id": dataset_id, **self._where()}
+
+    def _changes(self) -> Any:
+        since = self._random.choice([None, self._cursor])
+        return "changes", (since,), {"limit": self._random.choice([2, 50])}
+
+    def _copy(self) -> Any:
+        return "copy", (self._random.choice(WORDS),), {}
 
     def _read(self) -> Any:
         name = self._random.choice(["get_document", "get_document", "history", "layer", "diff"])
@@ -242,9 +363,8 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    sparse = None if options.url.startswith("qdrant") else Sparse()
-    with triptych.open(options.url, embedder="hash", llm=Model(), sparse_encoder=sparse) as kb:
-        calls = Calls(kb, options.seed)
+    with opened(options.url) as kb, second_process(options.url) as second:
+        calls = Calls(kb, options.seed, second)
         for _ in range(options.calls):
             sys.stdout.write(json.dumps(calls.next(), ensure_ascii=False) + "\n")
 

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import triptych
 from support.loaded import load
 from support.postgres import PostgresServer
 
 DIFFERS = {"beyond", "terms"}
 """What each store says of what purging it does not reach."""
+EMBEDDED = re.compile(r"embedded \d+ texts of then")
+"""Some stores keep vectors of texts that no document holds any more."""
 
 
 def without(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: without(each) for key, each in value.items() if key not in DIFFERS}
+    if isinstance(value, str):
+        return EMBEDDED.sub("embedded texts of then", value)
     return [without(each) for each in value] if isinstance(value, list) else value
 
 
 def answers_alike(url: str, seed: int) -> None:
     tool = load("tools/recorded_calls.py")
-    given: Any = {"embedder": "hash", "llm": tool.Model(), "sparse_encoder": tool.Sparse()}
-    with triptych.open("memory://", **given) as kb, triptych.open(url, **given) as other:
+    with tool.opened("memory://") as kb, tool.opened(url) as other:
         calls, others = tool.Calls(kb, seed), tool.Calls(other, seed)
         for _ in range(120):
             assert without(others.next()) == without(calls.next())
