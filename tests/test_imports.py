@@ -10,10 +10,10 @@ import grimp
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("triptych", "triptych_backends", "triptych_factory", "triptych_adapters")
-# A view is a service with something filled in, and a service restricts itself by a subclass.
+# A view is a service with something filled in, and proposals are carried out over a service.
 ALLOWED = (
     ("triptych.service.views", "triptych.service"),
-    ("triptych.service", "triptych.access.service"),
+    ("triptych.service", "triptych.access.store"),
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -14,7 +15,6 @@ import pytest
 from support.access_pair import OURS, THEIRS, options
 from triptych import AsyncService
 from triptych.access import Access
-from triptych.access.service import RestrictedService, _decide
 from triptych.contracts.defaults import Repositories
 from triptych.errors import (
     AccessDeniedError,
@@ -82,12 +82,9 @@ def test_every_method_that_writes_has_a_case() -> None:
     } - {"doctor"}
 
 
-def test_a_method_that_nobody_decided_on_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Service, "spy", lambda self: self.documents, raising=False)
-    monkeypatch.setattr(RestrictedService, "spy", None, raising=False)
-    _decide()
-    with Service(MemoryStore()) as kb, pytest.raises(AccessDeniedError, match="spy"):
-        kb.restricted(Access()).spy()  # type: ignore[attr-defined]
+def test_every_public_method_says_what_it_does() -> None:
+    methods = {name for name, each in inspect.getmembers(Service, inspect.isfunction)}
+    assert {each for each in methods if each[0] != "_"} - set(operations_of(Service)) == {"close"}
 
 
 @pytest.mark.parametrize("name", WRITES)

@@ -1,7 +1,6 @@
 """Each method of a restricted Service answers as over a store that holds nothing else.
 
-The cases are those of every method: one that has none fails the last test, as does a method that
-`RestrictedService` does not list.
+The cases are those of every method: one that has none fails the last test.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+import attrs
 import pytest
 
 pytest.importorskip("starlette")
@@ -139,7 +140,8 @@ def test_a_comparison_is_repeated_on_the_command_line(
     pytest.importorskip("yaml")
     tables = '[pipelines."one of.mine"]\ndatasets = ["docs"]\nlanes = ["bm25"]\n'
     shell.write("triptych.toml", f'{tables}[pipelines.lost]\nwhere = {{ kind = "none" }}\n')
-    kb.pipelines = {**kb.pipelines, "lost": Pipeline(name="lost", search={"where": {"kind": "no"}})}
+    lost = Pipeline(name="lost", search={"where": {"kind": "no"}})
+    kb = Service(kb.store, attrs.evolve(kb.options, pipelines=[*kb.options.pipelines, lost]))
     ask = Client(create_app(kb, write=True, console=True))
     for name in ("a", "b", "c"):
         form = {"q": f"a kettle {name}", "dataset": "docs", "name": name, "verdict": "right"}

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
 
+import attrs
 import pytest
 
 pytest.importorskip("starlette")
@@ -45,6 +46,12 @@ def ask(kb: Service) -> Client:
         form = {"q": f"where is the {thing}", "dataset": "docs", "name": f"{thing}.md"}
         post(asked, "/console/golden", **form, verdict="right")
     return asked
+
+
+def asks(kb: Service, *pipelines: Pipeline) -> Client:
+    """A console with other pipelines, and the questions of before."""
+    other = Service(kb.store, attrs.evolve(kb.options, pipelines=pipelines))
+    return Client(create_app(other, write=True, console=True))
 
 
 def compared(ask: Client, a: str, b: str) -> str:
@@ -94,7 +101,7 @@ def test_the_figures_are_those_of_the_evaluation(ask: Client, kb: Service, tmp_p
 
 
 def test_a_setting_is_a_mode_or_a_pipeline_with_any_name(ask: Client, kb: Service) -> None:
-    kb.pipelines = {"a&mode=b+c": Pipeline(name="a&mode=b+c")}
+    ask = asks(kb, Pipeline(name="a&mode=b+c"))
     assert "B (pipeline a&mode=b+c)" in compared(ask, "mode=bm25", "pipeline=a&mode=b+c")
     for typed in ("bm25", "top_k=3", "mode"):
         answer = ask("GET", "/console/golden", params={"dataset": "docs", "a": typed, "b": typed})
@@ -133,7 +140,7 @@ def test_questions_that_are_left_out_are_counted(ask: Client, kb: Service) -> No
 def test_without_a_pipeline_it_says_how_to_get_one(ask: Client, kb: Service) -> None:
     hint = "<code>[pipelines.NAME]</code>"
     assert hint not in ask("GET", "/console/golden?dataset=docs").text
-    kb.pipelines = {}
+    ask = asks(kb)
     page = ask("GET", "/console/golden?dataset=docs").text
     assert hint in page
     assert "start the console again" in page

@@ -117,7 +117,7 @@ def test_a_pipeline_is_evaluated_beside_the_modes(kb: Service) -> None:
         Pipeline(name="bm25"),
         Pipeline(name="tables", over=kb),
     ]
-    kb.pipelines = {each.name: each for each in pipelines}
+    kb = Service(kb.store, attrs.evolve(kb.options, pipelines=pipelines))
     found = evaluate(kb, asked, dataset_id="shore", pipelines=["words", "back"])
     assert list(found.modes) == ["bm25", "vector", "hybrid", "words", "back"]
     assert found.modes["words"].values == found.modes["bm25"].values

@@ -61,7 +61,7 @@ class Compass:
 def kb() -> Iterator[Service]:
     store = MemoryStore()
     options = ServiceOptions(embedder=Compass())
-    with Service(store, None, options) as service:
+    with Service(store, options) as service:
         yield service
 
 

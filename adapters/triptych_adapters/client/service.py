@@ -169,7 +169,7 @@ class RemoteService(Service):
         raise _not_here("ranker")
 
     @property
-    def pipelines(self) -> Mapping[str, Pipeline]:  # type: ignore[override]  # likewise
+    def pipelines(self) -> Mapping[str, Pipeline]:
         """The server's pipelines, only with their names."""
         return {each: Pipeline(name=each) for each in self._server().pipelines}
 

@@ -12,7 +12,6 @@ from urllib.parse import parse_qsl, quote, urlencode
 import attrs
 from starlette.requests import Request
 
-from triptych.access.service import RestrictedService
 from triptych.errors import (
     AccessDeniedError,
     DerivationError,
@@ -203,7 +202,7 @@ async def visit_of(server: Server, request: Request, *, by_link: bool = True) ->
             hint="open the page itself",
         )
     own = await service_of(server, request)
-    access = own.access if isinstance(own, RestrictedService) else None
+    access = own.access
     seen_as, service = "", own
     if key_id := cookie_of(request, AS_COOKIE):
         seen_as, service = await server.calls.apart(lambda: _as_key(server, own, key_id))

@@ -22,7 +22,6 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from triptych._internal.progress import ProgressCallback
-from triptych.access.service import RestrictedService
 from triptych.contracts.rules import dataset_in_use
 from triptych.deadlines import CancelScope, deadline
 from triptych.errors import AccessDeniedError, AuthenticationError, TooManyRequestsError
@@ -442,8 +441,8 @@ class Server:
         """
         if service is self.service:
             return
-        if isinstance(service, RestrictedService) and service.base is self.service:
-            access = service.access
-            if access.dataset_ids is None and access.tree is None and not access.agent:
-                return
+        access = service.access
+        sees_all = access is not None and access.dataset_ids is None and access.tree is None
+        if access is not None and sees_all and service.base is self.service and not access.agent:
+            return
         raise AccessDeniedError(f"{what} for keys to everything, and for no agent")

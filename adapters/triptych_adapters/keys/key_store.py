@@ -191,10 +191,8 @@ class KeyStore:
         Raises:
             NotAvailableError: the store keeps no settings, or the Service is restricted.
         """
-        from triptych.access.service import RestrictedService
-
         settings = service.capabilities.settings
-        if isinstance(service, RestrictedService):
+        if service.access is not None:
             raise NotAvailableError(
                 "a restricted Service has no keys: use the unrestricted Service"
             )

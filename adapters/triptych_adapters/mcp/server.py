@@ -25,7 +25,6 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 
 from triptych import __version__
-from triptych.access.service import RestrictedService
 from triptych.deadlines import CancelScope, deadline
 from triptych.errors import CancelledError, NotFoundError, TriptychError, ValidationError
 from triptych.service import Service
@@ -117,7 +116,7 @@ def make_server(
 
 
 def _tools(service: Service, options: ServerOptions, others: Sequence[Tool]) -> dict[str, Tool]:
-    may_write = not isinstance(service, RestrictedService) or service.access.can_write
+    may_write = service.access is None or service.access.can_write
     tools = knowledge_tools(
         service,
         dataset_id=options.dataset_id,

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import attrs
 
-from triptych.access.service import RestrictedService
 from triptych.errors import AccessDeniedError
 from triptych.layers import ExtractiveSummarizer, LayerBuilder, LayerPlan, LayerReport
 from triptych.records import DatasetStats
@@ -77,9 +76,8 @@ def check_may_build(service: Service) -> None:
     Raises:
         AccessDeniedError: it is so.
     """
-    if isinstance(service, RestrictedService) and (
-        service.access.tree is not None or not service.access.can_write
-    ):
+    access = service.access
+    if access is not None and (access.tree is not None or not access.can_write):
         raise AccessDeniedError(
             "layers sum up all documents of a dataset: ask for an access that may write, without a "
             "filter"

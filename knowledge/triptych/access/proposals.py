@@ -270,8 +270,8 @@ class Proposals:
 def unrestricted(service: Any) -> tuple[Service, Sequence[Access]]:
     """The Service that a restricted one is made of, at last, and the accesses in between."""
     accesses = []
-    while isinstance(access := getattr(service, "access", None), Access):
-        accesses.append(access)
+    while service.access is not None:
+        accesses.append(service.access)
         service = service.base
     return service, accesses
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import attrs
 
@@ -13,7 +13,7 @@ from triptych.access.changes import AccessChanges
 from triptych.access.chunks import AccessChunks, ReadTexts, narrow, visible_units
 from triptych.access.documents import AccessDocuments, AccessVersions
 from triptych.access.layers import AccessJournal, AccessLayers
-from triptych.access.proposals import Proposals
+from triptych.access.proposals import Proposals, unrestricted
 from triptych.access.review import ReviewedDocuments
 from triptych.access.view import Access, AccessView
 from triptych.contracts import (
@@ -28,7 +28,7 @@ from triptych.contracts import (
     Store,
 )
 from triptych.contracts.defaults import StoreBase
-from triptych.errors import AccessDeniedError, NotAvailableError
+from triptych.errors import AccessDeniedError, NotAvailableError, ValidationError
 from triptych.records import (
     Answerability,
     CachedAnswer,
@@ -45,6 +45,9 @@ from triptych.records import (
 from triptych.search.dataset_settings import dataset_of
 from triptych.search.question_log import CitedDocument, LoggedQuestion, QuestionLog
 from triptych.text.tokenizers import CorpusStats
+
+if TYPE_CHECKING:
+    from triptych.service import Service
 
 
 class AccessSettings:
@@ -220,10 +223,27 @@ class AccessStore(StoreBase):
 
     def scrub(self) -> ScrubReport | None:
         """See `Store.scrub`. Does nothing for an access that may only read."""
-        return self.view.store.scrub() if self.view.access.can_write else None
+        found = self.view.store.scrub() if self.view.access.can_write else None
+        return found and attrs.evolve(found, terms=None)  # others' words count among them
 
     def close(self) -> None:
         """Leave the store open: it is closed by whoever opened it."""
+
+
+def store_for(service: Service, access: Access) -> AccessStore:
+    """What ``access`` shows of a Service's store.
+
+    Raises:
+        ValidationError: ``access`` is not an `Access`.
+    """
+    if not isinstance(access, Access):
+        raise ValidationError(
+            f"restricted takes an Access, not {type(access).__name__}: make one with "
+            "triptych.access.Access(dataset_ids=…, can_write=…, where=…)"
+        )
+    settings = unrestricted(service)[0].capabilities.settings if access.agent else None
+    proposals = None if settings is None else Proposals(settings)
+    return AccessStore(service.store, service.capabilities, access, proposals)
 
 
 def _capabilities(view: AccessView, chunks: ChunkRepo) -> Capabilities:

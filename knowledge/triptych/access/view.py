@@ -104,6 +104,19 @@ class Access:
         """Return whether the caller may use this dataset."""
         return self.dataset_ids is None or dataset_id in self.dataset_ids
 
+    def check_can_write(self) -> None:
+        """Refuse every write where the access may only read.
+
+        Raises:
+            AccessDeniedError: it may only read.
+        """
+        if not self.can_write:
+            raise AccessDeniedError("this access may only read: ask for one that may write")
+
+    def names_all(self, dataset_ids: Sequence[str]) -> bool:
+        """Return whether the caller may use each of these datasets."""
+        return all(map(self.names, dataset_ids))
+
     def is_whole(self, dataset_id: str) -> bool:
         """Whether it hides nothing of this dataset."""
         return self.tree is None and self.names(dataset_id)
@@ -266,15 +279,6 @@ class AccessView:
 
     # Writes
 
-    def check_can_write(self) -> None:
-        """Refuse every write where the access may only read.
-
-        Raises:
-            AccessDeniedError: it may only read.
-        """
-        if not self.access.can_write:
-            raise AccessDeniedError("this access may only read: ask for one that may write")
-
     def check_write(self, dataset_id: str) -> None:
         """Refuse a write that the access does not allow.
 
@@ -282,7 +286,7 @@ class AccessView:
             AccessDeniedError: it may only read.
             NotFoundError: the dataset is not one that it names.
         """
-        self.check_can_write()
+        self.access.check_can_write()
         if not self.access.names(dataset_id):
             raise self.missing(dataset_id)
 
@@ -301,6 +305,16 @@ class AccessView:
                 "ask for an access without a filter"
             )
         self.check_unreviewed(dataset_id, what)
+
+    def check_create(self, dataset_id: str) -> None:
+        """Refuse making a dataset that the access does not name.
+
+        Raises:
+            AccessDeniedError: it names none and has a filter, or is an agent's and the dataset is
+                reviewed.
+        """
+        if self.access.dataset_ids is None:
+            self.check_whole(dataset_id, "making a dataset")
 
     def check_unreviewed(self, dataset_id: str, what: str) -> None:
         """Refuse a write that cannot wait for review, where the caller's writes do.

@@ -97,6 +97,13 @@ class Pipeline:
                 )
         check_option_names(self.search)
 
+    @property
+    def searched(self) -> Sequence[str]:
+        """The datasets that it searches; () for all. Of another Service all, if it names none."""
+        if self.over is None or self.datasets:
+            return self.datasets
+        return self.over.list_datasets()
+
     def check(self, lanes: Sequence[str]) -> None:
         """Check that a Service with these ``lanes`` can run the pipeline.
 

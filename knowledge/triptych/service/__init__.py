@@ -10,11 +10,13 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, Literal
 
+import attrs
+
 from triptych.contracts import Store
 from triptych.contracts.rules import only_dataset
 from triptych.records import check_identifier
-from triptych.search.engine import SearchEngine
 from triptych.search.pipeline_record import Pipeline, find_pipeline
+from triptych.service.base import Restriction
 from triptych.service.datasets import Datasets
 from triptych.service.documents import Documents
 from triptych.service.layers import Layers
@@ -46,23 +48,20 @@ class Service(Documents, Datasets, Searches, Layers, Upkeep):
     def __init__(
         self,
         store: Store,
-        engine: SearchEngine | None = None,
         options: ServiceOptions | None = None,
         *,
         on_close: Callable[[], None] | None = None,
     ) -> None:
         """Create a Service over ``store``. `triptych.open` does this for the built-in stores.
 
-        `triptych.contracts.defaults.Repositories` makes a store of three repositories. ``engine``
-        None uses the built-in lanes. Closing the Service closes the store and then calls
-        ``on_close``, which may close the models.
+        `triptych.contracts.defaults.Repositories` makes a store of three repositories. Closing the
+        Service closes the store and then calls ``on_close``, which may close the models.
 
         Raises:
-            ValidationError: both ``engine`` and a ranker or retrievers in ``options`` are given.
             NotAvailableError: ``options`` has a sparse encoder, but the store keeps no sparse
                 vectors.
         """
-        self._wire(Parts(store, options or ServiceOptions(), engine), on_close)
+        self._build(Parts(store, options or ServiceOptions()), on_close)
 
     @operation(Effect.READS)
     def dataset(self, dataset_id: str | Literal[_NotGiven.YET] = _NotGiven.YET) -> Dataset:
@@ -102,15 +101,39 @@ class Service(Documents, Datasets, Searches, Layers, Upkeep):
         Raises:
             ValidationError: ``access`` is not an `Access`.
         """
-        from triptych.access.service import RestrictedService
+        from triptych.access.lanes import lane_over
+        from triptych.access.store import AccessQuestionLog, store_for
 
-        made = RestrictedService(self, access)
-        self._restricted.add(made)
+        store = store_for(self, access)
+        view = store.view
+        options = attrs.evolve(
+            self.options,
+            retrievers=[lane_over(each, store, view) for each in self.options.retrievers],
+            pipelines=[
+                each for each in self._pipelines.values() if access.names_all(each.searched)
+            ],
+            own_paths=(),
+            forget_files=None,
+            locate=None,  # where this machine has its files is not the caller's business
+        )
+        caller = (*self._parts.caller, "access", repr(access.dataset_ids), access.tree)
+        log = AccessQuestionLog(self.question_log, view)
+        made = Service.__new__(Service)
+        parts = Parts(store, options, log=log, caller=caller)
+        made._build(parts, restriction=Restriction(view, self))
+        self._others.add(made)
         return made
 
     def _service_of(self, other: Service) -> Service:
-        """Return the Service of `Pipeline.over`; a subclass restricts it to its caller's access."""
-        return other
+        """The Service of `Pipeline.over`, with the access of this one's caller."""
+        if self.access is None:
+            return other
+        with self._closing:
+            if id(other) not in self._elsewhere:
+                self._elsewhere[id(other)] = other.restricted(self.access)
+            found = self._elsewhere[id(other)]
+        assert isinstance(found, Service)
+        return found
 
     def _view(self, pipeline: Pipeline) -> PipelineView:
         # By the object, for the Services that search over this one each have pipelines by name.

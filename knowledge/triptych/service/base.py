@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
+import attrs
+
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych.contracts import LLM, Capabilities, ChunkRepo, DocumentRepo, LayerRepo, Ranker, Store
 from triptych.contracts.rules import missing_dataset
@@ -21,16 +23,32 @@ from triptych.service.parts import Parts, SearchParts, build_search
 from triptych.vectors.refused import REFUSED_SETTINGS
 
 if TYPE_CHECKING:
+    from triptych.access.view import Access, AccessView
     from triptych.records import ScrubReport
     from triptych.search.question_log import QuestionLog
     from triptych.search.semantic_cache import CachedSearches
 
 
+@attrs.frozen
+class Restriction:
+    """What a restricted caller is shown, and the Service whose `Service.restricted` showed it."""
+
+    view: AccessView
+    base: ServiceBase
+
+
 class ServiceBase(CloseOnExit):
     """The state that all methods of a Service share."""
 
-    def _wire(self, parts: Parts, on_close: Callable[[], None] | None = None) -> None:
-        self._parts = parts
+    _restriction: Restriction | None = None  # for the owner
+
+    def _build(
+        self,
+        parts: Parts,
+        on_close: Callable[[], None] | None = None,
+        restriction: Restriction | None = None,
+    ) -> None:
+        self._parts, self._restriction = parts, restriction
         self._main = build_search(
             parts, parts.engine, parts.options.rewriter, parts.options.postprocessors
         )
@@ -42,9 +60,10 @@ class ServiceBase(CloseOnExit):
         self.documents: DocumentRepo = parts.store.documents
         self.chunks: ChunkRepo = parts.store.chunks
         self.layer_repo: LayerRepo = parts.store.layers
-        self.pipelines: Mapping[str, Pipeline] = _by_name(parts.options.pipelines, self.lanes)
+        self._pipelines = _by_name(parts.options.pipelines, self.lanes)
         self._on_close = on_close
-        self._restricted: WeakSet[ServiceBase] = WeakSet()
+        self._others: WeakSet[ServiceBase] = WeakSet()  # those that close with this one
+        self._elsewhere: dict[int, ServiceBase] = {}
         self._closed = False
         self._closing = threading.Lock()
 
@@ -53,7 +72,30 @@ class ServiceBase(CloseOnExit):
         model = "no embedder" if embedder is None else embedder.signature
         where = getattr(self.store, "path", None)
         place = type(self.store).__name__ if where is None else str(where)
-        return f"<Service {place}, {model}{', closed' if self._closed else ''}>"
+        access = "" if self.access is None else f", with {self.access!r}"
+        return f"<Service {place}, {model}{access}{', closed' if self._closed else ''}>"
+
+    @property
+    def access(self) -> Access | None:
+        """The access of the caller that this Service is restricted to; None for the owner."""
+        return None if self._restriction is None else self._restriction.view.access
+
+    @property
+    def base(self) -> ServiceBase | None:
+        """The Service whose `restricted` made this one; None for the owner's."""
+        return None if self._restriction is None else self._restriction.base
+
+    @property
+    def pipelines(self) -> Mapping[str, Pipeline]:
+        """The pipelines by name; for a restricted caller, those whose datasets it may all use."""
+        if self._restriction is None:
+            return self._pipelines
+        shows = self._restriction.view.shows
+        return {
+            name: each
+            for name, each in self._pipelines.items()
+            if each.over is not None or all(map(shows, each.datasets))
+        }
 
     @property
     def llm(self) -> LLM | None:
@@ -86,7 +128,7 @@ class ServiceBase(CloseOnExit):
             if self._closed:
                 return
             self._closed = True
-        for service in list(self._restricted):
+        for service in (*self._others, *self._elsewhere.values()):
             service.close()
         for _, searches in self._by_pipeline.values():
             searches.close()
@@ -103,6 +145,11 @@ class ServiceBase(CloseOnExit):
         to requests that were removed."""
         from triptych.derivation.erasure import forget_proposals, forget_requests
 
+        if (restriction := self._restriction) is not None:
+            # Those of all callers go, uncounted. What a filter hides was not purged.
+            if existed or restriction.view.tree is None:
+                restriction.base._forget_elsewhere(dataset_id, name, existed=existed)
+            return 0
         settings, forget_files = self.capabilities.settings, self.options.forget_files
         note_purge(settings)
         answers = forget_requests(settings, dataset_id, name)
@@ -116,10 +163,17 @@ class ServiceBase(CloseOnExit):
     def _forget_proposals(self, dataset_id: str) -> None:
         from triptych.derivation.erasure import forget_proposals
 
+        if self._restriction is not None:
+            return self._restriction.base._forget_proposals(dataset_id)
         forget_proposals(self.capabilities.settings, dataset_id, None)
 
     def _remove_layers_above(self, dataset_id: str, name: str, *, every: bool) -> int:
-        return self._parts.layers.remove_above(dataset_id, name, every=every)
+        if self._restriction is None:
+            return self._parts.layers.remove_above(dataset_id, name, every=every)
+        view, base = self._restriction.view, self._restriction.base
+        view.check_unreviewed(dataset_id, "a purge")
+        removed = base._remove_layers_above(dataset_id, name, every=every)
+        return removed if view.tree is None else 0
 
     def _scrub(self) -> ScrubReport:
         from triptych.records import ScrubReport
@@ -129,6 +183,8 @@ class ServiceBase(CloseOnExit):
     def _require_open(self) -> None:
         if self._closed:
             raise StoreError("this knowledge base is closed: open it again")
+        if self._restriction is not None:
+            self._restriction.base._require_open()
 
     def _require_dataset(self, dataset_id: str) -> None:
         """Raise NotFoundError: the dataset does not exist."""

@@ -12,7 +12,7 @@ import attrs
 from triptych.contracts import Capabilities, Postprocessor, QueryRewriter, Retriever, Store
 from triptych.derivation.deriver import Deriver
 from triptych.derivation.living_documents import LivingDocuments, VersionHistory, living_stats
-from triptych.errors import NotAvailableError, ValidationError
+from triptych.errors import NotAvailableError
 from triptych.records import Mode
 from triptych.search.answerability import ResultJudge
 from triptych.search.engine import SearchEngine
@@ -72,24 +72,16 @@ class Parts:
         self,
         store: Store,
         options: ServiceOptions,
-        engine: SearchEngine | None = None,
         *,
         log: QuestionLog | None = None,
         caller: Sequence[object] = (),
     ) -> None:
-        """``engine`` None uses the built-in lanes, and ``log`` None keeps questions in the store.
+        """``log`` None keeps questions in the store.
 
         Raises:
-            ValidationError: both ``engine`` and a ranker or retrievers in ``options`` are given.
             NotAvailableError: ``options`` has a sparse encoder, but the store keeps no sparse
                 vectors.
         """
-        for name in ("ranker", "retrievers"):
-            if engine is not None and getattr(options, name):
-                raise ValidationError(
-                    f"the options have {name}, and the engine has its own: give the {name} to "
-                    "the SearchEngine, or leave the engine out"
-                )
         self.store = store
         self.options = options
         self.capabilities: Capabilities = store.capabilities
@@ -111,7 +103,7 @@ class Parts:
             options.next_embedder,
             can.settings,
         )
-        self.engine: SearchEngine = engine or _engine(store, can, options)
+        self.engine: SearchEngine = _engine(store, can, options)
         self._noted = log = self.log if options.question_log else None
         self.tuned: Tuned = partial(read_tuned, can.settings, self.engine.ranker)
         self.judge: ResultJudge = ResultJudge(store.chunks, can.settings, can.document_search, log)

@@ -125,7 +125,7 @@ class Upkeep(ServiceBase):
             refused=lambda each: refusals(self.chunks, self.capabilities.settings, each),
         )
 
-    @operation(Effect.WRITES, long=True)
+    @operation(Effect.WRITES, writes_if="repair", long=True)
     def doctor(
         self,
         *,

@@ -10,7 +10,6 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from triptych.access.service import RestrictedService
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import Hit, Mode
 from triptych.records.serialization import to_dict
@@ -115,8 +114,8 @@ def nadir_routes(server: Server) -> Iterator[DocumentedRoute]:
             raise ProblemError(415, "UNSUPPORTED_MEDIA_TYPE", _NO_FILES, hint=_FILE_HINT)
         # The folders, and what is known of their files, are settings of the store itself.
         server.check_sees_all(service, "the remembered folders are")
-        if isinstance(service, RestrictedService):
-            service.check_write()
+        if service.access is not None:
+            service.access.check_can_write()
         sync = server.sync
         if sync is None:
             raise NotAvailableError(
