@@ -43,7 +43,6 @@ PAGE_OF = {
     "put": "../how-to/file-formats.md",
     "watch": "../how-to/watch.md",
     "remove": "../how-to/sync.md#let-the-store-remember-the-folders",
-    "follow": "../how-to/follow-a-table.md",
     "search": "../how-to/query-syntax.md",
     "similar": "../how-to/similar.md",
     "ask": "../how-to/ask.md",
