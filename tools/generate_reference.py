@@ -19,7 +19,6 @@ from typer.main import get_command
 from triptych.contracts import Capabilities
 from triptych.contracts.defaults import Repositories
 from triptych.copies.copy import copy_store
-from triptych.copies.follow import follow_store
 from triptych.layers import LayerBuilder
 from triptych.search import SemanticCache
 from triptych.service import Service, ServiceOptions
@@ -43,7 +42,6 @@ PAGE_OF = {
     "put": "../how-to/file-formats.md",
     "watch": "../how-to/watch.md",
     "remove": "../how-to/sync.md#let-the-store-remember-the-folders",
-    "follow": "../how-to/follow-a-table.md",
     "search": "../how-to/query-syntax.md",
     "similar": "../how-to/similar.md",
     "ask": "../how-to/ask.md",
@@ -254,10 +252,9 @@ def _calls(store: Any) -> Iterator[tuple[str, Callable[[], object]]]:
         ),
     )
     yield "`LayerBuilder`", lambda: _build(both)
-    empty, replica = MemoryStore(), MemoryStore()
+    empty = MemoryStore()
     yield "`copy_store` from it", lambda: copy_store(store, empty)
     yield "`copy_store` into it", lambda: copy_store(empty, store, replace=True)
-    yield "`follow_store`", lambda: next(follow_store(store, replica))
 
 
 def _build(service: Service) -> None:

@@ -23,8 +23,6 @@ from triptych_factory.settings import Settings
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
-    from triptych_backends.in_place.postgres import TableRows
-    from triptych_backends.in_place.qdrant import CollectionRows
     from triptych_backends.in_place.source import InPlaceSource
     from triptych_backends.in_place.table import OpenTable
 
@@ -85,7 +83,7 @@ def open_tables(
         context=ContextParameters(rescored=False),  # rows are no parts of long texts
         llm=llm,
     )
-    source, _ = _driver(url)
+    source = _source(url)
     store = InPlaceStore(
         source(specs, chunker_sig=chunkers.signature, embedder=made, language=language)
     )
@@ -97,25 +95,17 @@ def open_tables(
     return Service(store, options=options, on_close=close)
 
 
-def _driver(
-    url: str | QdrantClient,
-) -> tuple[Callable[..., InPlaceSource[OpenTable]], Callable[..., TableRows | CollectionRows]]:
-    """What makes a source for an `InPlaceStore`, and what makes rows that are followed."""
+def _source(url: str | QdrantClient) -> Callable[..., InPlaceSource[OpenTable]]:
+    """Return what makes the source of an `InPlaceStore`."""
     if is_qdrant(url):
         with driver_needed("collections of Qdrant need"):
-            from triptych_backends.in_place.qdrant import (
-                CollectionRows,
-                CollectionSource,
-                reader_of,
-            )
-        reader = reader_of(url)
-        return partial(CollectionSource, reader), partial(CollectionRows, reader)
+            from triptych_backends.in_place.qdrant import CollectionSource, reader_of
+        return partial(CollectionSource, reader_of(url))
     if not isinstance(url, str):
         raise ValidationError(f"url is {url!r:.60}: give a URL, or a QdrantClient")
     with driver_needed("tables of PostgreSQL need"):
-        from triptych_backends.in_place.postgres import ForeignDatabase, TableRows, TableSource
-    database = ForeignDatabase(url)
-    return partial(TableSource, database), partial(TableRows, database)
+        from triptych_backends.in_place.postgres import ForeignDatabase, TableSource
+    return partial(TableSource, ForeignDatabase(url))
 
 
 def is_qdrant(url: object) -> bool:
@@ -124,30 +114,6 @@ def is_qdrant(url: object) -> bool:
         return url.lower().startswith("qdrant:")
     client = sys.modules.get("qdrant_client")
     return client is not None and isinstance(url, client.QdrantClient)
-
-
-def open_rows(
-    url: str | QdrantClient, table: Mapping[str, Any], *, overlap: float = 600.0
-) -> TableRows | CollectionRows:
-    """Open the rows of a table, or the points of a collection, for `triptych.sync.follow_rows`.
-
-    Close it, or use it as a context manager.
-
-    Args:
-        url: the database, as for `open_tables`.
-        table: its columns: see `triptych_backends.in_place.TableSpec`; vectors are ignored.
-        overlap: how many seconds before the newest change each pass begins; longer than any write
-            of the database takes.
-
-    Raises:
-        ValidationError: the URL or the table is invalid.
-        NotAvailableError: psycopg or qdrant-client is not installed.
-    """
-    from triptych_backends.in_place import TableSpec
-
-    spec = TableSpec.of(table)
-    _, rows = _driver(url)
-    return rows(spec, overlap=overlap)
 
 
 def service_over(

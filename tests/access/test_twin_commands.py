@@ -126,7 +126,6 @@ COMMAND_ROWS: dict[str, list[list[str]]] = {
     "copy": [["URL", "copy.db"]],
     "backup": [["backup.tar"]],
     "work": [[]],
-    "follow": [["postgresql:///none", "t", "--text", "c"]],
     "serve": [[]],
     "console": [["--no-browser"]],
 }

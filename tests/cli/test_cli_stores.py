@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-import triptych
 from support.cli_run import Shell, fresh_shell
 from triptych._internal.progress import Progress, ProgressCallback
 
@@ -116,7 +113,6 @@ def test_options_of_one_kind_of_copy_and_import_are_refused_by_the_other(shell: 
     for wrong in (
         ("restore", "tea.md", "1", "--replace"),
         ("copy", "kb.zip", "other.db", "--if-version", "2"),
-        ("copy", "kb.zip", "other.db", "--follow"),
         ("import", "notes.jsonl", "--replace"),
     ):
         assert shell(*wrong).code == 2
@@ -213,32 +209,8 @@ def test_copy_that_is_refused_leaves_no_store(shell: Shell) -> None:
     assert shell("backup", "kb.zip").code == 0
     for wrong in (
         ("copy", store, "new.db", "--dataset", "typo"),
-        ("copy", store, "new.db", "--dataset", "typo", "--follow"),
         ("--store", "new.db", "import", "kb.zip", "--dataset", "typo"),
     ):
         ran = shell(*wrong)
         assert (ran.code, "'typo'" in ran.err) == (3, True)
         assert not list(shell.directory.glob("new.db*"))
-
-
-def test_replica_follows_until_it_is_interrupted(tmp_path: Path) -> None:
-    source, target = tmp_path / "kb.db", tmp_path / "replica.db"
-    with triptych.open(source, embedder=None) as kb:
-        kb.put_document("d", "a.md", "one")
-        command = [sys.executable, "-m", "triptych_adapters.cli", "copy", str(source), str(target)]
-        with subprocess.Popen(
-            [*command, "--follow", "--poll", "0.02", "--json"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        ) as process:
-            assert process.stdout is not None
-            first = json.loads(process.stdout.readline())
-            kb.put_document("d", "b.md", "two")
-            second = json.loads(process.stdout.readline())
-            process.send_signal(signal.SIGINT)
-            rest, said = process.communicate(timeout=30)
-    assert (process.returncode, rest, said) == (0, "", "stopped\n")
-    assert [each["datasets"][0]["written"] for each in (first, second)] == [1, 1]
-    with triptych.open(target, embedder=None) as kb:
-        assert kb.get_document("d", "b.md").content == "two"

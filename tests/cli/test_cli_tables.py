@@ -127,32 +127,3 @@ def test_a_mistake_is_named_with_its_pipeline(shell: Shell, line: str, said: str
     assert ran.code != 0
     assert said in ran.err
     assert "'shop'" in ran.err
-
-
-def test_a_table_is_followed_into_a_dataset(shell: Shell, tables: ForeignTables) -> None:
-    tables.execute(
-        "DROP TABLE IF EXISTS articles",
-        "CREATE TABLE articles (id int PRIMARY KEY, body text, lang text, changed timestamptz)",
-        "INSERT INTO articles SELECT n, 'Article ' || n, 'en', now() FROM generate_series(1, 3) n",
-    )
-    arguments = ("follow", tables.url, "public.articles", "--text", "body", "-m", "lang")
-    stamped = (*arguments, "--updated-at", "changed", "--json")
-    first = shell(*stamped)
-    assert first.code == 0, first.both
-    assert (first.json["dataset_id"], first.json["added"]) == ("articles", 3)
-    tables.execute("UPDATE articles SET body = 'A lighthouse', changed = now() WHERE id = 2")
-    tables.execute("DELETE FROM articles WHERE id = 3")
-    again = shell(*stamped)
-    assert (again.json["updated"], again.json["deleted"]) == (1, 1)
-    hits = shell("search", "lighthouse", "--dataset", "articles", "--json").json["hits"]
-    assert (hits[0]["doc_name"], hits[0]["metadata"]) == ("2", {"lang": "en"})
-    tables.execute("DELETE FROM articles")
-    held = shell(*stamped)
-    assert held.code != 0
-    assert held.json["held"] == 2
-    assert shell(*stamped, "--yes").json["deleted"] == 2
-    assert shell(*stamped, "--dataset", "empty").json["added"] == 0
-    assert shell("search", "any", "--dataset", "empty", "--json").json["hits"] == []
-    wrong = shell(*arguments, "--updated-at", "chnged")
-    assert wrong.code != 0
-    assert "did you mean 'changed'" in wrong.err

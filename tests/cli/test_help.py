@@ -36,7 +36,6 @@ COMMANDS = (
     "work",
     "serve",
     "console",
-    "follow",
     "search",
     "similar",
     "ask",

@@ -22,7 +22,6 @@ from triptych.contracts import SettingsStore, Store
 from triptych.copies.archive_format import Archive
 from triptych.copies.archive_writer import write_archive
 from triptych.copies.copy import copy_store
-from triptych.copies.follow import follow_store
 from triptych.errors import ConflictError, NotAvailableError, NotFoundError, ValidationError
 from triptych.records import NewDocument
 from triptych.records.spaces import sparse
@@ -225,8 +224,6 @@ def test_one_store_by_two_paths_is_named(kind: str, tmp_path: Path) -> None:
             before = contents(one), settings_of(one).list_settings()
             with pytest.raises(ValidationError, match="the same store"):
                 copy_store(one, other, replace=replace)
-            with pytest.raises(ValidationError, match="the same store"):
-                next(follow_store(one, other, replace=replace))
             assert (contents(one), settings_of(one).list_settings()) == before
 
 

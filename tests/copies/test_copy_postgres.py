@@ -1,4 +1,4 @@
-"""Copies, archives and replicas with a store on a PostgreSQL server at either end."""
+"""Copies and archives with a store on a PostgreSQL server at either end."""
 
 from __future__ import annotations
 
@@ -12,16 +12,14 @@ import attrs
 import pytest
 
 import triptych
-from copies.test_follow import follow_until_equal
 from copies.test_kills import check_copy
 from support.postgres import PostgresServer
 from support.rich_stores import POSTGRES, change, contents, fill, open_kind
-from triptych import Service, deadline
+from triptych import Service
 from triptych.contracts import Store
 from triptych.copies.archive_format import Archive
 from triptych.copies.archive_writer import write_archive
 from triptych.copies.copy import copy_store
-from triptych.copies.follow import follow_store
 from triptych.copies.states import StoreStates
 from triptych.errors import ConflictError
 from triptych.records import NameState
@@ -100,24 +98,6 @@ def test_an_archive_of_a_server_is_that_of_a_file(tmp_path: Path, held: ExitStac
     assert contents(restored) == contents(there)
 
 
-@pytest.mark.parametrize(("kind", "to"), [("postgres", "sqlite"), ("sqlite", "postgres")])
-def test_a_replica_is_kept_as_its_source_is(
-    kind: str, to: str, tmp_path: Path, held: ExitStack
-) -> None:
-    source, target = (
-        opened(held, each, tmp_path, name) for each, name in ((kind, "source"), (to, "target"))
-    )
-    chance = random.Random(4)
-    fill(source, chance, 20)
-    reports = follow_store(source, target, poll=0.01)
-    next(reports)
-    assert contents(source) == contents(target)
-    for _ in range(2):
-        for _ in range(5):
-            change(source, chance)
-        follow_until_equal(source, target, reports)
-
-
 @pytest.mark.parametrize(
     ("kind", "to"),
     [pytest.param("postgres", "files", marks=pytest.mark.slow), ("sqlite", "postgres")],
@@ -166,21 +146,11 @@ def test_one_state_that_is_refused_stops_no_earlier_one(
     assert document.content == "another text"
 
 
-def test_replica_on_a_server_repeats_a_purge(tmp_path: Path, held: ExitStack) -> None:
+def test_copy_on_a_server_repeats_a_purge(tmp_path: Path, held: ExitStack) -> None:
     source = opened(held, "sqlite", tmp_path, "source")
     fill_at_once(source, "d", {"a": "one", "b": "two"})
     target = opened(held, "postgres", tmp_path, "target")
-    reports = follow_store(source, target, poll=0.01)
-    next(reports)
+    assert not copy_store(source, target).erased
     assert Service(source).purge("d", "a")
-    with deadline(60):
-        while not next(reports).erased:
-            pass
-    assert contents(target) == contents(source)
-    # Stopped meanwhile.
-    assert Service(source).purge("d", "b")
-    reports = follow_store(source, target, poll=0.01)
-    with deadline(60):
-        while not next(reports).erased:
-            pass
+    assert copy_store(source, target, replace=True).erased
     assert contents(target) == contents(source)

@@ -162,7 +162,7 @@ EDITS: dict[str, Edit] = {
     "NUL in the key of a setting": setting("a\0b"),
     "a key of a setting that is too long": setting("x" * 1_001),
     "leases of work": setting("leases", '[{"until": 1e300, "seconds": 1e300}]'),
-    "a mark of a replica": setting("replica.0"),
+    "a probe of a copy": setting("copy.0"),
     "a request under way": setting("http.idempotency.x"),
     "JSON that is not in UTF-8": _as_utf_16,
     "a name with nothing under it": _nothing,

@@ -23,7 +23,6 @@ from triptych.contracts import Store
 from triptych.copies.archive_format import Archive
 from triptych.copies.archive_writer import write_archive
 from triptych.copies.copy import copy_store
-from triptych.copies.follow import follow_store
 from triptych.copies.notes import UnfinishedStoreWarning, unfinished_copy
 from triptych.errors import ConflictError, StoreError
 from triptych.testing.builders import fill as fill_plainly, fill_at_once, put
@@ -199,18 +198,6 @@ def test_note_of_a_copy_that_runs_beside_stays(monkeypatch: pytest.MonkeyPatch) 
 
     copy_store(source, target, replace=True, progress=beside)
     assert unfinished(target) is not None
-
-
-def test_replica_is_unfinished_until_its_first_copy_is_done() -> None:
-    source, target = MemoryStore(), MemoryStore()
-    fill_plainly(source, "d", {"a": "one"})
-    seen: list[bool] = []
-    reports = follow_store(
-        source, target, progress=lambda _: seen.append(unfinished(target) is not None)
-    )
-    next(reports)
-    assert all(seen)
-    assert unfinished(target) is None
 
 
 def test_commands_and_open_say_what_to_type(tmp_path: Path) -> None:

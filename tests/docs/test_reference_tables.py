@@ -116,7 +116,6 @@ ELSEWHERE = {
     "watch": "goes on",
     "serve": "goes on",
     "console": "goes on",
-    "follow": "a table of another database",
     "admin spaces fill": "a second embedder",
     "admin spaces swap": "a second embedder",
     "admin spaces drop": "a second embedder",

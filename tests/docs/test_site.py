@@ -126,7 +126,7 @@ TASKS = {
     "from a program": ("how-to/sync-in-a-program.md", "", "DirectorySync"),
     "other encodings": ("how-to/encodings.md", "choose-the-encoding", "DecodedText"),
     "read another format": ("how-to/write-a-parser.md", "", "triptych.parsers"),
-    "keep the copy up to date": ("how-to/follow-a-table.md", "", "triptych -s ./kb.db follow"),
+    "keep the copy up to date": ("how-to/copy-a-table.md", "", "delete_documents"),
     "BEIR": ("how-to/beir.md", "", "--beir"),
     "words of the query": ("how-to/keyword-boost.md", "", "keyword_boost"),
     "cost of layers": ("how-to/layer-costs.md", "", "--dry-run"),

@@ -146,19 +146,15 @@ class EdgePoints(PointReader):
         limit: int,
         fields: Sequence[str],
         after: Any = None,
-        order_by: str | None = None,
     ) -> tuple[Sequence[FoundPoint], Any]:
         request = edge.ScrollRequest(
             offset=after,
             filter=_filter(where),
             limit=limit,
             with_payload=list(fields) or False,
-            order_by=None if order_by is None else edge.OrderBy(order_by),
         )
         found, following = self._shards[name].scroll(request)
-        points = [
-            FoundPoint(_id(each.id), each.payload or {}, order=each.order_value) for each in found
-        ]
+        points = [FoundPoint(_id(each.id), each.payload or {}) for each in found]
         return points, None if following is None else _id(following)
 
     def count(self, name: str, where: models.Filter) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 from triptych._internal.wording import counted
-from triptych.errors import NotFoundError, StoreError, ValidationError
+from triptych.errors import NotFoundError, ValidationError
 from triptych_adapters.cli.command import argument, command, option
 from triptych_adapters.cli.names import dataset_in_use
 from triptych_adapters.cli.output import Output, Rows, counts_of
@@ -36,7 +36,6 @@ _SHOWN = 5
 
 @command(
     "triptych copy kb.db files:///home/me/kb",
-    "triptych copy kb.db replica.db --follow",
     "triptych copy kb.zip other.db                 a store of a backup",
 )
 def copy(
@@ -47,11 +46,7 @@ def copy(
     ],
     dataset: _DATASETS = None,
     replace: Replace = False,
-    follow: Annotated[
-        bool, option("--follow -f", "Keep running, and copy each change of the source.")
-    ] = False,
-    poll: Annotated[float, option("--poll SECONDS", "With --follow: look this often.")] = 1.0,
-) -> Exit:
+) -> None:
     """Copy a store or a backup into another store, of any kind.
 
     Versions, metadata, chunks, vectors and layers are copied unchanged, without a model. Existing
@@ -59,45 +54,21 @@ def copy(
     to the source meanwhile: its state at the beginning is copied.
     """
     from triptych.copies.copy import check_datasets, copy_store
-    from triptych.copies.follow import follow_store
-    from triptych_factory.backends import store_exists
-    from triptych_factory.locations import parse_location
 
-    output = session.output
     if is_archive(Path(source)):
-        if follow:
-            raise ValidationError("--follow is for a store: a backup does not change")
         load_archive(session, Path(source), destination, datasets=dataset, replace=replace)
-        return Exit.OK
+        return
     with ExitStack() as held:
         one = held.enter_context(_opened(session, source))
-        if not (follow and store_exists(parse_location(destination))):
-            check_datasets(one, dataset)  # before the destination is made
-        words = ["copy", *(_place(session, each) for each in (source, destination))]
-        words += ["--follow"] if follow else []
-        again = _typed(*words, datasets=dataset, replace=replace)
+        check_datasets(one, dataset)  # before the destination is made
+        places = (_place(session, each) for each in (source, destination))
+        again = _typed("copy", *places, datasets=dataset, replace=replace)
         other = held.enter_context(_opened(session, destination, again))
-        how: Any = {"datasets": dataset, "replace": replace, "again": again}
-        if not follow:
-            with output.progress("documents") as progress:
-                report = copy_store(one, other, **how, progress=progress)
-            _show_copy(output, report)
-            return Exit.OK
-
-        def warn(error: StoreError, pause: float) -> None:
-            output.warn(f"{error}; trying again in {pause:g} s")
-
-        try:
-            for report in follow_store(one, other, **how, poll=poll, on_failure=warn):
-                lines = [
-                    f"{each.dataset_id}: {each.written} copied, {each.removed} removed"
-                    for each in report.datasets
-                ]
-                lines += ["erased what the source has purged"] if report.erased else []
-                output.show(report, lines=lines, stream=True)
-        except KeyboardInterrupt:
-            output.note("stopped")
-    return Exit.OK
+        progress = held.enter_context(session.output.progress("documents"))
+        report = copy_store(
+            one, other, datasets=dataset, replace=replace, progress=progress, again=again
+        )
+    _show_copy(session.output, report)
 
 
 @command("triptych backup kb.zip", "triptych copy kb.zip other.db")

@@ -1,26 +1,24 @@
-"""``triptych watch`` and ``follow``: mirroring a source until interrupted."""
+"""``triptych watch``: syncing folders until interrupted."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import attrs
 
-from triptych.errors import CancelledError, DeletionHeldError, NotAvailableError
-from triptych_adapters.cli.command import argument, command, option
+from triptych.errors import DeletionHeldError
+from triptych_adapters.cli.command import command, option
 from triptych_adapters.cli.folders import Folders, tell_generated, tell_notes
-from triptych_adapters.cli.options import conditions
 from triptych_adapters.cli.output import Output
-from triptych_adapters.cli.session import Exit, Session, exit_after, exit_for, until_stopped
+from triptych_adapters.cli.session import Exit, Session, until_stopped
 
 if TYPE_CHECKING:
     from triptych.contracts import EventNotifier
     from triptych.events import RebuildRecord
     from triptych.parsing.files import Skipped
-    from triptych.sync import DirectorySync, RowReport
+    from triptych.sync import DirectorySync
 
 _GRACE = 0.8
 """Seconds from a signal to the end. A call of a model cannot be interrupted, and need not be
@@ -167,159 +165,3 @@ def _json(record: RebuildRecord) -> dict[str, Any]:
 
     now = datetime.now().astimezone().isoformat(timespec="milliseconds")
     return {"time": now, **to_json(record)}
-
-
-_ROW_GRACE = 10.0
-_COMPARED = 600.0  # seconds between two comparisons of all ids
-
-
-@command(
-    "triptych follow postgresql://reader@db.example/shop public.products --id sku "
-    "--text title --text description -m brand --updated-at changed",
-    "triptych follow postgresql://reader@db.example/shop notes --text body "
-    "--updated-at changed --every 30",
-    "triptych follow qdrant://localhost:6333 manuals --document metadata.source "
-    "--text page_content --updated-at changed",
-)
-def follow(
-    session: Session,
-    url: Annotated[str, argument("URL", "The database, or qdrant://HOST:6333.")],
-    table: Annotated[
-        str, argument("TABLE", "A table or a view, SCHEMA.TABLE; for Qdrant a collection.")
-    ],
-    text: Annotated[
-        list[str],
-        option("--text -t COLUMN", "A column of the document's text. Repeatable."),
-    ],
-    id_column: Annotated[
-        str, option("--id COLUMN", "The unique id of a row; for Qdrant the id of the point.")
-    ] = "id",
-    document: Annotated[
-        str | None,
-        option(
-            "--document FIELD",
-            "For a collection: a field, such as the file, that precedes the id in the name.",
-        ),
-    ] = None,
-    metadata: Annotated[
-        list[str] | None,
-        option("--metadata-field -m COLUMN", "Becomes metadata; may be given several times."),
-    ] = None,
-    updated_at: Annotated[
-        str | None,
-        option(
-            "--updated-at COLUMN",
-            "The time when a row last changed. Without it each pass reads every row.",
-        ),
-    ] = None,
-    where: Annotated[
-        list[str] | None,
-        option(
-            "--where -w KEY=VALUE",
-            "A condition on any column for the rows; JSON for comparisons.",
-        ),
-    ] = None,
-    dataset: Annotated[
-        str | None, option("--dataset -d", "The dataset to write to. By default the table's name.")
-    ] = None,
-    overlap: Annotated[
-        float,
-        option(
-            "--overlap SECONDS",
-            "How far back each pass reads again; longer than any transaction.",
-            min=0,
-        ),
-    ] = 600.0,
-    every: Annotated[
-        float | None,
-        option("--every SECONDS", "Repeat with this pause until interrupted.", min=0.1),
-    ] = None,
-    full: Annotated[bool, option("--full", "Read every row, even if unchanged.")] = False,
-    yes: Annotated[
-        bool, option("--yes -y", "Delete even if it is more than half of the documents.")
-    ] = False,
-    adopt: Annotated[
-        bool, option("--adopt", "Replace documents of the dataset that came from elsewhere.")
-    ] = False,
-) -> Exit:
-    """Mirror the rows of a table, or the points of a Qdrant collection, into a dataset.
-
-    It reads changed rows, and writes and embeds only documents that differ. Documents whose row is
-    gone are deleted: ids are compared at the start and every ten minutes. If that would delete more
-    than half of the documents, none is deleted. An interrupted run continues. Nothing is written to
-    the database: a role with SELECT, or a read-only key, is enough.
-    """
-    from triptych import deadlines
-    from triptych._internal.retries import wait
-    from triptych.service import Service
-    from triptych.sync import follow_rows
-    from triptych_factory.tables import open_rows
-
-    described = {
-        "table": table,
-        "id": id_column,
-        "columns": [{"text": each} for each in text],
-        "metadata": metadata or [],
-        "where": conditions(where or [], "--where"),
-        **({} if updated_at is None else {"updated_at": updated_at}),
-        **({} if document is None else {"document": document}),
-    }
-    with (
-        until_stopped(session.output, _ROW_GRACE) as on_stop,
-        open_rows(url, described, overlap=overlap) as source,
-        session.service(create=True, preload=True) as service,
-        deadlines.deadline() as scope,
-    ):
-        if not isinstance(service, Service):
-            raise NotAvailableError(
-                "`triptych follow` writes to a store, not to a server: run it where the store is, "
-                "with --store"
-            )
-        on_stop(scope.cancel)
-        name = dataset or source.spec.name
-        compared = -_COMPARED
-        try:
-            while True:
-                compare = time.monotonic() - compared >= _COMPARED or every is None
-                report = follow_rows(
-                    service, name, source, full=full, compare=compare, delete_most=yes, adopt=adopt
-                )
-                compared = time.monotonic() if compare else compared
-                if every is None or report.changed or report.failed or report.held:
-                    _show(session.output, name, report)
-                if every is None:
-                    return _ended(report)
-                full = False
-                wait(every, lambda: deadlines.check("following rows"))
-        except CancelledError:
-            session.output.note("stopped")
-            return Exit.OK
-
-
-def _show(output: Output, dataset: str, report: RowReport) -> None:
-    output.warn_of(report.failed)
-    if report.held:
-        output.warn(
-            f"{len(report.held)} of {report.documents} documents have no row any more, and were "
-            "not deleted: --yes confirms it"
-        )
-    counts = {
-        "checked": report.checked,
-        "added": report.added,
-        "updated": report.updated,
-        "deleted": len(report.deleted),
-        "held": len(report.held),
-        "failed": len(report.failed),
-        "embedded": report.embedded,
-        "pending": report.pending,
-    }
-    output.show(
-        {"dataset_id": dataset}, counts, table=(("", dataset), counts.items()), unless_quiet=True
-    )
-
-
-def _ended(report: RowReport) -> Exit:
-    if report.held and not report.failed:
-        held = DeletionHeldError("deletions are held", names=report.held)
-        return Exit.PARTIAL if report.checked else exit_for(held)
-    return exit_after(report.failed, done=report.checked - len(report.failed))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import attrs
 import psycopg
 from psycopg import sql
 from psycopg.adapt import PyFormat
@@ -27,23 +26,6 @@ from triptych_backends.sql.errors import closed_error
 
 if TYPE_CHECKING:
     from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection, QueuePool
-
-
-@attrs.frozen(kw_only=True)
-class ReplicaStatus:
-    """How far a replica is.
-
-    Attributes:
-        where: the replica, without a password.
-        behind: the bytes of log that it has not replayed; None where that cannot be told.
-        seconds: how old the last transaction is that it has replayed, if it is behind.
-        error: why it cannot be used, "" if it can be.
-    """
-
-    where: str
-    behind: int | None = None
-    seconds: float = 0.0
-    error: str = ""
 
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
@@ -97,19 +79,6 @@ class Connections:
         event.listen(pool, "checkout", check)
         return pool
 
-    @property
-    def primary(self) -> Connections:
-        """The connections to the server that takes writes."""
-        return self
-
-    def only_primary(self) -> AbstractContextManager[None]:
-        """See `ReplicatedConnections.only_primary`: there are no others."""
-        return nullcontext()
-
-    def status(self) -> Sequence[ReplicaStatus]:
-        """See `ReplicatedConnections.status`: there are none."""
-        return ()
-
     def connect(self) -> Driver:
         """A new connection, each statement a transaction of its own. Raises psycopg.Error."""
         return connect(self.location, read_only=self._read_only)
@@ -162,13 +131,6 @@ class Connections:
         if self._closed:
             raise closed_error(self.where)
         first = self._lease()
-        if self.location.answers_within is not None:
-            driver: Any = first.driver_connection
-            try:
-                driver.ping(self.location.answers_within)
-            except BaseException:
-                first.invalidate()
-                raise
         session = PostgresSession(_driver_of(first), None)
         lease: _Lease | None = first
 
@@ -272,10 +234,7 @@ def connect(
         keepalives_interval=10,
         keepalives_count=3,
     )
-    driver.patience = min(
-        driver.patience if location.answers_within is None else 1.0,
-        location.statement_timeout or driver.patience,
-    )
+    driver.patience = min(driver.patience, location.statement_timeout or driver.patience)
     try:
         # Sums of whole numbers are of this type.
         driver.adapters.register_loader("numeric", _WholeLoader)

@@ -8,20 +8,19 @@ and leaves them there once the table is empty.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import Any
 
 from triptych._internal.digests import digest
 from triptych._internal.forks import renewed_in_child
 from triptych.errors import StoreError, StoreLockedError
 from triptych.records import ScrubReport
-from triptych_backends.postgres.connection import Connections, ReplicaStatus
+from triptych_backends.postgres.connection import Connections
 from triptych_backends.postgres.errors import driver_errors
 from triptych_backends.postgres.location import PostgresLocation
 from triptych_backends.postgres.postings import fold, unshare
 from triptych_backends.postgres.projection import Projection
-from triptych_backends.postgres.replicas import ReplicatedConnections, make_connections
 from triptych_backends.postgres.schema import prepare, require_current
 from triptych_backends.postgres.session import Driver, PostgresSession, milliseconds
 from triptych_backends.sql.database import WriterTurn
@@ -153,7 +152,7 @@ class PostgresDatabase:
 
     def __init__(
         self,
-        connections: Connections | ReplicatedConnections,
+        connections: Connections,
         *,
         read_only: bool,
         wait: float,
@@ -189,7 +188,7 @@ class PostgresDatabase:
                 require_current(location)
             else:
                 prepare(location, lock_timeout=lock_timeout, create=create)
-        connections = make_connections(location, read_only=read_only)
+        connections = Connections(location, read_only=read_only)
         return cls(connections, read_only=read_only, wait=lock_timeout, history=history)
 
     @contextmanager
@@ -234,19 +233,6 @@ class PostgresDatabase:
             if transaction.position is not None:
                 self._projection.committed(transaction.position.tick)
 
-    def only_primary(self) -> AbstractContextManager[None]:
-        """Within it, this thread reads from the primary, whatever replicas there are."""
-        return self._connections.only_primary()
-
-    def replicas(self) -> Sequence[ReplicaStatus]:
-        """How far each replica is behind.
-
-        Raises:
-            StoreError: the primary cannot be asked.
-        """
-        with driver_errors(self.where):
-            return self._connections.status()
-
     def connect(self) -> Driver:
         """A connection beside the pool; whoever asks for it closes it. Raises psycopg.Error."""
         return self._connections.connect()
@@ -258,7 +244,7 @@ class PostgresDatabase:
         It is an advisory lock, held by a transaction that does nothing else.
         """
         seconds = self.lock_timeout if wait is None else wait
-        with driver_errors(self.where), self._connections.primary.snapshot() as session:
+        with driver_errors(self.where), self._connections.snapshot() as session:
             session.text("SELECT set_config('lock_timeout', %s, true)", (milliseconds(seconds),))
             session.text("SELECT set_config('idle_in_transaction_session_timeout', '0', true)")
             session.text(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from triptych.diagnostics import Check, FindingCollector
 from triptych.diagnostics.health import answering
 from triptych.errors import StoreError
 from triptych.records import Finding, HealthCheck
-from triptych_backends.postgres.connection import ReplicaStatus
 from triptych_backends.postgres.database import PostgresDatabase
 from triptych_backends.postgres.postings import decode_shared
 from triptych_backends.postgres.search_tables import empty_words
@@ -19,8 +18,6 @@ from triptych_backends.postgres.session import PostgresSession
 from triptych_backends.sql.transaction import LAYER_OF_FIELD, Dataset, find_datasets
 
 _REPAIR = "the tables that searches read are filled again from the documents"
-_LATE: Final = 30.0
-"""Seconds behind from which on a replica is worth a warning."""
 _MISSING, _SURPLUS, _STATISTICS, _VECTORS = CHECKS = (
     Check(
         "index.missing",
@@ -86,26 +83,24 @@ _UNSEEN = (
 
 
 class PostgresDiagnostics:
-    """`Diagnostics` of a store on a server: the primary is asked."""
+    """`Diagnostics` of a store on a server."""
 
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
 
     def check_health(self) -> Sequence[HealthCheck]:
         """See `Diagnostics.check_health`. Waits for another writer as long as a write would."""
-        with self._database.only_primary():
-            return [_answers(self._database), *map(_replica, self._database.replicas())]
+        return [_answers(self._database)]
 
     def check_integrity(self, dataset_ids: Collection[str]) -> Iterator[Finding]:
         """See `Diagnostics.check_integrity`; each dataset is seen at one moment."""
         findings: list[Finding] = []
-        with self._database.only_primary():
-            for name in dataset_ids:
-                found = FindingCollector()
-                with self._database.snapshot() as session:
-                    for dataset in find_datasets(session, [name]):
-                        _examine(session, dataset, found)
-                findings += found.findings()
+        for name in dataset_ids:
+            found = FindingCollector()
+            with self._database.snapshot() as session:
+                for dataset in find_datasets(session, [name]):
+                    _examine(session, dataset, found)
+            findings += found.findings()
         return iter(findings)
 
     def repair(self, checks: Collection[str], dataset_ids: Collection[str]) -> Sequence[str]:
@@ -114,7 +109,7 @@ class PostgresDiagnostics:
             return []
         done = []
         for name in sorted(dataset_ids):
-            with self._database.only_primary(), self._database.writing() as tx:
+            with self._database.writing() as tx:
                 for dataset in find_datasets(tx, [name]):
                     _empty(tx, dataset.id)
                     tx.reset_log(dataset.id)  # all that lives is taken up at the end
@@ -167,23 +162,3 @@ def _empty(session: PostgresSession, dataset: int) -> None:
             f"DELETE FROM {table} WHERE space_id IN (SELECT id FROM space WHERE dataset_id = %s)",
             (dataset,),
         )
-
-
-def _replica(status: ReplicaStatus) -> HealthCheck:
-    """How far a replica is behind the primary; a warning where reads cannot use it."""
-    if status.error or status.behind is None:
-        return HealthCheck(
-            name="replica",
-            status="warning",
-            detail=f"reads do not use the replica {status.where}: {status.error}",
-            remedy="start it, or take it out of the store's URL",
-        )
-    detail = f"the replica {status.where} is {status.behind:,} bytes behind"
-    if status.behind and status.seconds >= _LATE:
-        return HealthCheck(
-            name="replica",
-            status="warning",
-            detail=f"{detail}, its last transaction is {status.seconds:,.0f} s old",
-            remedy="check its connection to the primary, and whether it can keep up",
-        )
-    return HealthCheck(name="replica", status="ok", detail=detail)

@@ -37,7 +37,8 @@ _ADVICE = {
     "3D000": "there is no such database: create it first",
     "3F000": "there is no such schema",
     "58P01": "the server lacks a file: is the extension pgvector installed there?",
-    "0A000": "the server cannot do this: is the extension pgvector installed there?",
+    "0A000": "the server cannot do this: it is a replica, which takes no writes, or lacks the "
+    "extension pgvector",
 }
 
 

@@ -6,7 +6,7 @@ import re
 
 import attrs
 import psycopg
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import conninfo_to_dict
 
 from triptych._internal.urls import query_of, shown_url, split_url, url_options
 from triptych.errors import ValidationError
@@ -27,11 +27,8 @@ class PostgresLocation:
         statement_timeout: seconds that one statement may take, 0 for no limit.
         pool_size: the most connections that one process opens.
         reconnect: seconds for which a lost connection is tried again.
-        replicas: streaming replicas, which reads go to.
-        replica_wait: seconds that a read waits for a replica that is behind.
         startup: seconds for which a server that does not answer is waited for when a store is
             opened, and for each connection.
-        answers_within: seconds in which the server answers before each read, None: it is not asked.
     """
 
     conninfo: str = attrs.field(repr=False)
@@ -40,10 +37,7 @@ class PostgresLocation:
     statement_timeout: float
     pool_size: int
     reconnect: float
-    replicas: tuple[PostgresLocation, ...] = ()
-    replica_wait: float = 0.1
     startup: float = _STARTUP
-    answers_within: float | None = None
 
 
 def parse_url(url: str) -> PostgresLocation:
@@ -51,9 +45,8 @@ def parse_url(url: str) -> PostgresLocation:
 
     The options are libpq's (``sslmode``, ``sslrootcert``, ``connect_timeout``, which also bounds
     the wait for a server that is starting, 5 seconds by default, …), and ``schema`` (triptych),
-    ``statement_timeout`` (300 seconds), ``pool_size`` (8), ``reconnect`` (10 seconds), ``replica``
-    (the URL of a streaming replica; any number of them) and ``replica_wait`` (0.1 seconds).
-    Values are percent-encoded; a plus sign is itself.
+    ``statement_timeout`` (300 seconds), ``pool_size`` (8) and ``reconnect`` (10 seconds). Values
+    are percent-encoded; a plus sign is itself.
 
     Raises:
         ValidationError: it is invalid; the message shows no password.
@@ -63,11 +56,8 @@ def parse_url(url: str) -> PostgresLocation:
         raise ValidationError(f"{shown_url(url)!r} is not a postgresql:// URL")
     own: dict[str, str] = {}
     passed = []
-    replicas = []
-    for key, value in url_options(url, repeatable=["replica"]):
-        if key == "replica":
-            replicas.append(value)
-        elif key in ("schema", "statement_timeout", "pool_size", "reconnect", "replica_wait"):
+    for key, value in url_options(url):
+        if key in ("schema", "statement_timeout", "pool_size", "reconnect"):
             own[key] = value
         else:
             passed.append((key, value))
@@ -80,7 +70,7 @@ def parse_url(url: str) -> PostgresLocation:
         raise ValidationError(
             f"{shown_url(url)!r} is not a URL of PostgreSQL: write "
             "postgresql+psycopg://user@host:5432/database; its options are libpq's (such as "
-            "sslmode), schema, statement_timeout, pool_size, reconnect, replica and replica_wait"
+            "sslmode), schema, statement_timeout, pool_size and reconnect"
         ) from error
     if not known.get("dbname"):
         raise ValidationError(
@@ -92,7 +82,7 @@ def parse_url(url: str) -> PostgresLocation:
             f"{schema!r} cannot be the schema of a store: give up to 63 letters, digits and _"
         )
     where = shown_url(address)
-    found = PostgresLocation(
+    return PostgresLocation(
         conninfo=plain,
         schema=schema,
         where=where if "schema" not in own else f"{where} (schema {schema})",
@@ -100,27 +90,6 @@ def parse_url(url: str) -> PostgresLocation:
         pool_size=max(int(_number(own, "pool_size", 8)), 2),
         reconnect=_number(own, "reconnect", 10.0),
         startup=_number(dict(passed), "connect_timeout", _STARTUP) or _STARTUP,
-        replica_wait=_number(own, "replica_wait", 0.1),
-    )
-    return attrs.evolve(found, replicas=tuple(_replica(each, found) for each in replicas))
-
-
-def _replica(url: str, primary: PostgresLocation) -> PostgresLocation:
-    """Where a replica is. It has the primary's schema, and user and password if it names none."""
-    found = parse_url(url)
-    if found.replicas:
-        raise ValidationError(f"{found.where} is a replica, and cannot have a replica here")
-    known, ours = conninfo_to_dict(found.conninfo), conninfo_to_dict(primary.conninfo)
-    kept = {key: ours[key] for key in ("user", "password") if key in ours and "user" not in known}
-    return attrs.evolve(
-        found,
-        conninfo=make_conninfo(found.conninfo, **kept),
-        schema=primary.schema,
-        statement_timeout=primary.statement_timeout,
-        pool_size=primary.pool_size,
-        reconnect=0.0,  # the primary serves meanwhile
-        startup=min(found.startup, 2.0),
-        answers_within=primary.replica_wait,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 
 import attrs
@@ -11,9 +11,7 @@ import psycopg
 from psycopg import sql
 
 from triptych.contracts import Capabilities
-from triptych.records import NewDocument, SourceDocument, check_whole
-from triptych.search.dataset_settings import SEARCH_SETTINGS
-from triptych.search.file_location import FOLDER_SETTINGS
+from triptych.records import check_whole
 from triptych_backends.postgres.database import PostgresDatabase
 from triptych_backends.postgres.diagnostics import PostgresDiagnostics
 from triptych_backends.postgres.errors import driver_errors
@@ -66,22 +64,6 @@ SELECT (SELECT count(*) FROM chosen), coalesce(array_agg(name), '{}') FROM held
 """
 
 
-_OF_SEARCHES = (*SEARCH_SETTINGS, FOLDER_SETTINGS)
-"""Settings that every search reads: they are also read from a replica, so that searches work
-without the primary."""
-
-
-class _Documents(SqlDocuments):
-    """`SqlDocuments` whose puts are compared with what the primary has."""
-
-    database: PostgresDatabase
-
-    def find_unchanged(self, dataset_id: str, document: NewDocument) -> SourceDocument | None:
-        """See `SqlDocuments.find_unchanged`: a replica may not have the last put of another."""
-        with self.database.only_primary():
-            return super().find_unchanged(dataset_id, document)
-
-
 class PostgresStore(SqlStore):
     """Documents, chunks, vectors and layers in one schema of a PostgreSQL database.
 
@@ -98,7 +80,7 @@ class PostgresStore(SqlStore):
         self.database = database
         self._indexes = VectorIndexes(database.connect)
         self.searcher = PostgresSearcher(database, indexes=self._indexes)
-        self.documents = _Documents(database, self.searcher)
+        self.documents = SqlDocuments(database, self.searcher)
         self.chunks = SqlChunks(database, self.searcher)
         self.layers = SqlLayers(database, self.searcher)
 
@@ -141,20 +123,6 @@ class PostgresStore(SqlStore):
             super().capabilities, leases=self, diagnostics=PostgresDiagnostics(self.database)
         )
 
-    def get_setting(self, key: str) -> str | None:
-        """See `SettingsStore.get_setting`: as the primary has it, but for `_OF_SEARCHES`."""
-        if key.startswith(_OF_SEARCHES):
-            return super().get_setting(key)
-        with self.database.only_primary():
-            return super().get_setting(key)
-
-    def list_settings(self, prefix: str = "") -> Mapping[str, str]:
-        """See `SettingsStore.list_settings`: as the primary has them, but for `_OF_SEARCHES`."""
-        if prefix.startswith(_OF_SEARCHES):
-            return super().list_settings(prefix)
-        with self.database.only_primary():
-            return super().list_settings(prefix)
-
     def hold_leases(
         self,
         queue: str,
@@ -174,7 +142,7 @@ class PostgresStore(SqlStore):
             "most": limit,
         }
         while True:
-            with self.database.only_primary(), self.database.reading() as session:
+            with self.database.reading() as session:
                 session.text("SELECT 1")  # a lost connection is replaced
                 chosen, held = _held(session.driver, values)
             # Else somebody was quicker with some of them, and others may be free.

@@ -44,12 +44,10 @@ class WatchedConnection(psycopg.Connection[tuple[Any, ...]]):
     Attributes:
         conninfo: what another connection is made by.
         patience: seconds without an answer after which another connection is tried.
-        limit: seconds that a statement may take, None for any.
     """
 
     conninfo: str = ""
     patience: float = 5.0
-    limit: float | None = None
 
     @classmethod
     def dial(cls, conninfo: str, *, seconds: float = 5.0, **options: Any) -> WatchedConnection:
@@ -88,14 +86,6 @@ class WatchedConnection(psycopg.Connection[tuple[Any, ...]]):
         a quarter of the time of a short statement."""
         return self.cursor(binary=True)
 
-    def ping(self, seconds: float) -> None:
-        """Raise psycopg.OperationalError, and be closed, if there is no answer for so long."""
-        self.limit = seconds
-        try:
-            self.execute("SELECT 1")
-        finally:
-            self.limit = None
-
     def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
         """See `psycopg.Connection.wait`, which sends nothing to ``gen`` ten times a second."""
         return super().wait(self._watched(gen), *args, **options)
@@ -112,17 +102,16 @@ class WatchedConnection(psycopg.Connection[tuple[Any, ...]]):
                     heard = now
                 elif self.pgconn.transaction_status == TransactionStatus.ACTIVE:
                     if now - heard >= patience:
-                        self._end_if(not server_answers(self.conninfo))
+                        self._check_server()
                         patience += now - heard  # a slow statement is asked for ever more seldom
-                    self._end_if(self.limit is not None and now - began >= self.limit)
                     if now - began >= _AT_LEAST:
                         self._check_deadline()
                 state = gen.send(ready)
         except StopIteration as end:
             return end.value
 
-    def _end_if(self, stands_still: bool) -> None:
-        if stands_still:
+    def _check_server(self) -> None:
+        if not server_answers(self.conninfo):
             self.pgconn.finish()
             raise psycopg.OperationalError("the server hangs: it does not respond")
 

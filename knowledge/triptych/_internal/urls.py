@@ -105,16 +105,16 @@ def split_url(url: str) -> SplitResult:
     return parts
 
 
-def url_options(url: str, *, repeatable: Iterable[str] = ()) -> list[tuple[str, str]]:
+def url_options(url: str) -> list[tuple[str, str]]:
     """The names and values in the query of ``url``; a plus sign is itself, a space is ``%20``.
 
     Raises:
-        ValidationError: see `split_url`; or an option that is not ``repeatable`` is there twice.
+        ValidationError: see `split_url`; or an option is there twice.
     """
     found = parse_qsl(split_url(url).query.replace("+", "%2B"), keep_blank_values=True)
     seen: set[str] = set()
     for name, _ in found:
-        if name in seen and name not in repeatable:
+        if name in seen:
             raise ValidationError(f"{shown_url(url)!r} has the option {name!r} twice: give it once")
         seen.add(name)
     return found

@@ -7,5 +7,4 @@ from triptych.copies.archive_format import (
 )
 from triptych.copies.archive_writer import write_archive as write_archive
 from triptych.copies.copy import check_datasets as check_datasets, copy_store as copy_store
-from triptych.copies.follow import follow_store as follow_store
 from triptych.copies.report import CopyReport as CopyReport, DatasetCopy as DatasetCopy

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
@@ -73,21 +73,6 @@ def copy_store(
     erasures = None if isinstance(source, Archive) else Erasures(source, destination, datasets)
     erased = None if erasures is None else erasures.pending()
     was_empty = not destination.documents.list_datasets()
-    report = copy_states(source, destination, datasets, replace, progress, again)
-    if erasures is not None and erasures.repeat(erased, scrub=not was_empty):
-        return attrs.evolve(report, erased=True)
-    return report
-
-
-def copy_states(
-    source: Store | Archive,
-    destination: Store,
-    datasets: Sequence[str] | None,
-    replace: bool,
-    progress: ProgressCallback | None,
-    again: str,
-) -> CopyReport:
-    """`copy_store`, which repeats no purge."""
     writer = StateWriter(destination, replaces=replace)
     if not isinstance(source, Archive):
         check_two_stores(source, destination)
@@ -99,7 +84,7 @@ def copy_states(
         held.enter_context(unfinished_until_done(kept, chosen, again))
         try:
             done = [
-                copy_dataset(states, writer, dataset_id, replace=replace, progress=progress)
+                _copy_dataset(states, writer, dataset_id, replace=replace, progress=progress)
                 for dataset_id in chosen
             ]
         except CorruptStoreError as error:
@@ -112,11 +97,13 @@ def copy_states(
         if isinstance(source, Archive):
             wanted = wanted or None
         settings = writer.write_settings(wanted)
+    erases = erasures is not None and erasures.repeat(erased, scrub=not was_empty)
     return CopyReport(
         datasets=tuple(done),
         settings=settings.written,
         settings_removed=settings.removed,
         settings_different=settings.different,
+        erased=erases,
     )
 
 
@@ -161,23 +148,22 @@ def check_datasets(source: Store | Archive, datasets: Sequence[str] | None) -> N
         pass
 
 
-def copy_dataset(
+def _copy_dataset(
     source: StateSource,
     writer: StateWriter,
     dataset_id: str,
     *,
     replace: bool,
     progress: ProgressCallback | None = None,
-    only: Collection[str] | None = None,
 ) -> DatasetCopy:
     """Copy one dataset, and compare the two. Raises as `copy_store`.
 
     Without ``replace``, `check_conflicts` has found nothing: what comes in between is found while
-    it is written, or at the end. ``only`` are the names that both are looked at for (None: all).
+    it is written, or at the end.
     """
     head = source.head(dataset_id)
     names = source.names(dataset_id)
-    there = StoreStates(writer.store, only=only)
+    there = StoreStates(writer.store)
     before = set(there.names(dataset_id)) if dataset_id in there.datasets() else set()
     extra = sorted(before.difference(names)) if replace else []
 

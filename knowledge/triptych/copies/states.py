@@ -7,7 +7,7 @@ import hashlib
 import heapq
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC
 from typing import Any, Final, Protocol, TypeVar
 
@@ -37,9 +37,9 @@ T = TypeVar("T")
 
 _KINDS: Final = (Layer.ABSTRACT, Layer.OVERVIEW)
 _ATTEMPTS: Final = 20
-MARKS: Final = "replica."
-"""What the keys of the marks of a replica begin with: see `ReplicaMark`."""
-_PASSING: Final = (LEASES, "http.idempotency.", MARKS, ERASED, UNFINISHED, BACKUPS)
+PROBES: Final = "copy."
+"""What the keys begin with by which a copy finds out whether two stores are one."""
+_PASSING: Final = (LEASES, "http.idempotency.", PROBES, ERASED, UNFINISHED, BACKUPS)
 """Settings of work under way, and of this place alone, which a copy has no part in: what their
 keys begin with."""
 
@@ -134,14 +134,11 @@ class StoreStates:
     """A `StateSource` over a store.
 
     Of a store that others write to meanwhile, each name is read as of one version of its document.
-    ``is_snapshot`` says that nobody writes to it. ``only`` are the names it shows (None: all).
+    ``is_snapshot`` says that nobody writes to it.
     """
 
-    def __init__(
-        self, store: Store, *, is_snapshot: bool = False, only: Collection[str] | None = None
-    ) -> None:
+    def __init__(self, store: Store, *, is_snapshot: bool = False) -> None:
         self.store: Store = store
-        self._only = only
         self._has = store.capabilities
         self._is_snapshot = is_snapshot
 
@@ -173,8 +170,7 @@ class StoreStates:
                 for name in {"", *_folders(documents)} - others
                 if journal.checkpoints(dataset_id, name)
             )
-        found = heapq.merge(documents, sorted(others.difference(documents)))
-        return [name for name in found if self._only is None or name in self._only]
+        return list(heapq.merge(documents, sorted(others.difference(documents))))
 
     def infos(self, dataset_id: str) -> Iterator[DocumentInfo]:
         """The documents without their contents, in order of names."""

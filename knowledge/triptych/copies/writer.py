@@ -11,7 +11,7 @@ import attrs
 
 from triptych.contracts import Capabilities, CopyableStore, LayerJournal, SettingsStore, Store
 from triptych.contracts.rules import is_of_document
-from triptych.copies.states import MARKS, DatasetHead, StateSource, StoreStates, is_kept_setting
+from triptych.copies.states import PROBES, DatasetHead, StateSource, StoreStates, is_kept_setting
 from triptych.errors import ConflictError, NotAvailableError, ValidationError
 from triptych.records import Layer, ModelUsage, NameState, SparseVector
 from triptych.records.spaces import sparse
@@ -41,7 +41,7 @@ def _is_one_store(source: Store, destination: Store) -> bool:
     if one.changes.change_head() != other.changes.change_head():
         return False
     # Logs of two stores may end alike, such as of one and a copy of its file: a write shows it.
-    key = f"{MARKS}same.{secrets.token_hex(8)}"
+    key = f"{PROBES}{secrets.token_hex(8)}"
     other.settings.set_setting(key, key, expected=None)
     try:
         return one.settings.get_setting(key) is not None

@@ -9,10 +9,10 @@ from triptych.contracts import SettingsStore, Store, VersionReader
 from triptych.records import PurgeReceipt
 
 BEYOND: Final = (
-    "copies, backups, archives, snapshots of Qdrant, Git's history: purge there too",
+    "copies: copy again with --replace, and purge a dataset there too",
     "a file that it was synced from: delete it, or the next sync puts it back",
+    "backups, archives, snapshots of Qdrant, Git's history: purge there too",
     "what syncs from other machines remember of it, until their next one",
-    "stores that follow this one, until their next round repeats the purge",
     "free memory and free blocks of the disk, until they are overwritten",
     "logs and terminals of programs that printed it",
     "providers of models that were sent its text",

@@ -18,10 +18,7 @@ TUNED_SETTINGS: Final = "tuned/"
 GOLDEN_SETTINGS: Final = "golden/"
 """Golden questions about a dataset, as ``triptych eval`` reads them: those kept in the console."""
 
-SEARCH_SETTINGS: Final = (CALIBRATION_SETTINGS, TUNED_SETTINGS)
-"""Those that searches read."""
-
-DATASET_SETTINGS: Final = (*SEARCH_SETTINGS, GOLDEN_SETTINGS, REFUSED_SETTINGS)
+DATASET_SETTINGS: Final = (CALIBRATION_SETTINGS, TUNED_SETTINGS, GOLDEN_SETTINGS, REFUSED_SETTINGS)
 
 
 def dataset_of(key: str) -> str | None:

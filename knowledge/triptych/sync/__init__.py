@@ -1,8 +1,8 @@
-"""Mirroring folders and tables into documents.
+"""Mirroring folders into documents.
 
 `DirectorySync` mirrors folders, and is a Rebuilder. `PollingNotifier` tells an `EventReloader` when
 to run it, as does the notifier in `triptych_backends.watching`, which uses the system's change
-reports. `follow_rows` mirrors the rows of a table or the points of a collection.
+reports.
 """
 
 from triptych._internal.lazy import lazy_exports

@@ -19,13 +19,6 @@ from triptych.sync.report import (
     SyncReport as SyncReport,
 )
 from triptych.sync.roots import SyncOptions as SyncOptions, SyncRoot as SyncRoot
-from triptych.sync.rows import (
-    RowPage as RowPage,
-    RowReport as RowReport,
-    RowSource as RowSource,
-    SourceRow as SourceRow,
-    follow_rows as follow_rows,
-)
 from triptych.sync.target import (
     delete_documents_of as delete_documents_of,
     documents_of as documents_of,

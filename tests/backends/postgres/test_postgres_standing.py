@@ -7,12 +7,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, nullcontext
-from urllib.parse import quote
 
 import pytest
 
 from support.postgres import PostgresServer, running_server
-from support.replicas import running_replica, wait_until
 from triptych import Service, deadline
 from triptych._internal.progress import Progress
 from triptych.errors import CancelledError, StoreAwayError, StoreError
@@ -213,30 +211,3 @@ def test_url_may_say_how_long_data_is_unacknowledged(server: PostgresServer) -> 
     for option, wanted in (("", "10000"), ("&tcp_user_timeout=7000", "7000")):
         with closing(connect(parse_url(f"{server.url}{option}"))) as driver:
             assert driver.info.get_parameters()["tcp_user_timeout"] == wanted
-
-
-def test_reads_and_writes_go_on_while_a_replica_stands() -> None:
-    with running_server() as primary, running_replica(primary) as replica:
-        url = f"{primary.schema_url('kb')}&replica={quote(replica.url, safe='')}"
-        with PostgresStore.open(url) as store:
-            fill(store, "d", {"a": "the words"})
-            wait_until(replica, primary)
-            for call in CALLS.values():
-                call(store)
-            assert store.documents.get("d", "a") is not None
-            wait_until(replica, primary)
-            store.documents.get("d", "a")
-            served = store.database._connections._replicas[0]  # type: ignore[union-attr]
-            assert served.replayed > 0
-            with woken(replica):
-                for call in (*CALLS.values(), *CALLS.values()):
-                    call(store)
-                assert store.documents.get("d", "a").content == "newer"  # type: ignore[union-attr]
-                health = Service(store).health(probe=False)
-                (check,) = [each for each in health.checks if each.name == "replica"]
-                assert check.status == "warning"
-            wait_until(replica, primary)
-            with deadline(60):
-                while served.replayed < 0:
-                    store.documents.get("d", "a")
-                    time.sleep(0.05)

@@ -74,7 +74,7 @@ _METADATA: Final = (
 )
 _VECTORS: Final = ("vector", "halfvec", "floats")
 _TEXTS: Final = ("text", "other")
-_TIMES: Final = ("timestamp", "timestamptz", "date", "int")
+_TIMES: Final = ("timestamp", "timestamptz", "date")
 
 
 @attrs.frozen(kw_only=True)
@@ -133,13 +133,8 @@ class Table:
         return Columns(
             id=self.id,
             fields={each.name: each for each in self.metadata},
-            updated_at=self.updated_at if self.has_times else None,
+            updated_at=self.updated_at,
         )
-
-    @property
-    def has_times(self) -> bool:
-        """Whether ``updated_at`` is a time."""
-        return self.updated_at is not None and self.updated_at.kind != "int"
 
 
 def load_table(reader: Reader, spec: TableSpec, language: str) -> Table:
@@ -250,7 +245,7 @@ _ADVICE: Final = {
     "vector": "name a column of type vector, halfvec or real[]",
     "metadata": "leave it out, or make a view with (column->>'key') or another plain value",
     "id": "name a column of numbers, texts or uuids that is unique",
-    "updated_at": "name a column of type timestamptz, timestamp, date or bigint",
+    "updated_at": "name a column of type timestamptz, timestamp or date",
     "text_search": "name a column of type tsvector",
 }
 

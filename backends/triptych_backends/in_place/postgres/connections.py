@@ -80,7 +80,7 @@ class ForeignDatabase:
             ValidationError: it is invalid.
         """
         location = parse_url(url)
-        given = {key for key, _ in url_options(url, repeatable=["replica"])}
+        given = {key for key, _ in url_options(url)}
         if "statement_timeout" not in given:
             location = attrs.evolve(location, statement_timeout=_TIMEOUT)
         self._location: PostgresLocation = location

@@ -43,7 +43,7 @@ def read_rows(
 ) -> list[Row]:
     """The rows that ``where`` selects, with ``rest`` of the statement after it."""
     texts = [sql.SQL("{}::text").format(identifier(pair.text.name)) for pair in table.pairs]
-    updated = select(table.updated_at) if table.updated_at and table.has_times else sql.SQL("NULL")
+    updated = select(table.updated_at) if table.updated_at else sql.SQL("NULL")
     expressions = [
         sql.SQL("{}::text").format(identifier(table.id.name)),
         updated,

@@ -7,11 +7,9 @@ from triptych_backends.in_place.qdrant.connection import (
     VectorSpace,
     reader_of,
 )
-from triptych_backends.in_place.qdrant.follow import CollectionRows
 from triptych_backends.in_place.qdrant.source import CollectionSource
 
 __all__ = [
-    "CollectionRows",
     "CollectionSource",
     "FoundPoint",
     "Layout",

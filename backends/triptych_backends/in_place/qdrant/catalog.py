@@ -76,19 +76,6 @@ class Collection:
         keys = [path.key for path in (*paths, *self.metadata.values()) if path is not None]
         return list(dict.fromkeys([*keys, *(path.key for path in self.own.values())]))
 
-    def has_text(self) -> models.Condition:
-        """The condition that a point has a value where a text is."""
-        return models.Filter(
-            should=[
-                models.Filter(
-                    must_not=[
-                        models.IsEmptyCondition(is_empty=models.PayloadField(key=pair.text.key))
-                    ]
-                )
-                for pair in self.pairs
-            ]
-        )
-
     def point_name(self, point: FoundPoint) -> str | None:
         """What the point is called as a document; None where it has no name."""
         name = str(point.id) if self.id is None else name_of(self.id.read(point.payload))

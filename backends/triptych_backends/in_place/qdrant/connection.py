@@ -43,14 +43,12 @@ class Layout:
 
 @attrs.frozen
 class FoundPoint:
-    """A point: the fields of its payload that were asked for, its score, its vector, and the
-    number that it was ordered by: microseconds of a time."""
+    """A point: the fields of its payload that were asked for, its score and its vector."""
 
     id: PointId
     payload: Mapping[str, Any]
     score: float = 0.0
     vector: Sequence[float] | None = None
-    order: float | None = None
 
 
 def reader_of(given: str | QdrantClient) -> PointReader:
@@ -158,12 +156,10 @@ class PointReader:
         limit: int,
         fields: Sequence[str],
         after: PointId | None = None,
-        order_by: str | None = None,
     ) -> tuple[Sequence[FoundPoint], PointId | None]:
         """A page of the points that pass, in the order of their ids, from ``after`` on.
 
-        The second value is where the next page begins, None after the last. With ``order_by``, an
-        indexed field, it is the first page in that order, and there is no other.
+        The second value is where the next page begins, None after the last.
         """
         with self._connection.reading() as client:
             found, following = client.scroll(
@@ -171,13 +167,9 @@ class PointReader:
                 where,
                 limit=limit,
                 offset=after,
-                order_by=order_by,
                 with_payload=_included(fields),
             )
-        points = [
-            FoundPoint(each.id, each.payload or {}, order=each.order_value)  # type: ignore[arg-type]  # ids: int, str
-            for each in found
-        ]
+        points = [FoundPoint(each.id, each.payload or {}) for each in found]  # type: ignore[arg-type]  # ids: int, str
         return points, following  # type: ignore[return-value]  # as above
 
     def count(self, name: str, where: Filter) -> int:

@@ -156,7 +156,6 @@ T = TypeVar("T")
 
 PAGE: Final = 500
 
-NAMES: Final = 5_000
 
 COUNTED: Final = 5_000
 """Up to so many points are read to count those that are rows."""
@@ -227,17 +226,6 @@ class OpenCollection:
         read."""
         return sorted(self._scan(self._passing(tree)), key=lambda row: row.name)[:limit]
 
-    def row_names(self) -> Iterator[str]:
-        """The names of all rows, without their texts, in the order of the points' ids."""
-        passing = self._passing(None)
-        for points in self._pages(
-            passing, NAMES, self.collection.judged_fields, self.collection.has_text()
-        ):
-            for point in points:
-                name = self.collection.point_name(point)
-                if name is not None and passing.admits(point):
-                    yield name
-
     def count(self, tree: FilterTree | None) -> int:
         """See `OpenTable.count`: without ``tree``, of large collections, how many points."""
         passing = self._passing(tree)
@@ -288,24 +276,21 @@ class OpenCollection:
     def _scan(self, passing: Passing) -> Iterator[Row]:
         """All rows that pass, in the order of the points' ids, each name once."""
         seen: set[str] = set()
-        for points in self._pages(passing, PAGE, self.collection.row_fields):
+        after: PointId | None = None
+        while passing.conditions is not None:
+            deadlines.check("reading a collection")
+            points, after = self.reader.scroll(
+                self.collection.name,
+                passing.filter(),
+                limit=PAGE,
+                fields=self.collection.row_fields,
+                after=after,
+            )
             for point in points:
                 row = passing.row(point)
                 if row is not None and row.name not in seen:
                     seen.add(row.name)
                     yield row
-
-    def _pages(
-        self, passing: Passing, limit: int, fields: Sequence[str], *more: Condition
-    ) -> Iterator[Sequence[FoundPoint]]:
-        """The points that may pass, in the order of their ids."""
-        after: PointId | None = None
-        while passing.conditions is not None:
-            deadlines.check("reading a collection")
-            points, after = self.reader.scroll(
-                self.collection.name, passing.filter(*more), limit=limit, fields=fields, after=after
-            )
-            yield points
             if after is None:
                 return
 
