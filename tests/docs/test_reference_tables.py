@@ -97,8 +97,6 @@ RUN: dict[str, list[str]] = {
     "layers ledger": [],
     "eval retrieval": ["golden.yaml", "--output", "one.json"],
     "eval compare": ["one.json", "one.json"],
-    "eval ablate": ["golden.yaml"],
-    "eval tune": ["calibration.yaml", "--grid", "top_k=5,10"],
     "eval calibrate": ["calibration.yaml"],
     "eval log": [],
     "backup": ["kb.zip"],

@@ -12,7 +12,7 @@ from psycopg import sql
 
 from triptych.contracts import Capabilities
 from triptych.records import NewDocument, SourceDocument, check_whole
-from triptych.search.dataset_settings import SEARCH_SETTINGS
+from triptych.search.dataset_settings import CALIBRATION_SETTINGS
 from triptych.search.file_location import FOLDER_SETTINGS
 from triptych_backends.postgres.database import PostgresDatabase
 from triptych_backends.postgres.diagnostics import PostgresDiagnostics
@@ -66,7 +66,7 @@ SELECT (SELECT count(*) FROM chosen), coalesce(array_agg(name), '{}') FROM held
 """
 
 
-_OF_SEARCHES = (*SEARCH_SETTINGS, FOLDER_SETTINGS)
+_OF_SEARCHES = (CALIBRATION_SETTINGS, FOLDER_SETTINGS)
 """Settings that every search reads: they are also read from a replica, so that searches work
 without the primary."""
 

@@ -13,15 +13,17 @@ CALIBRATION_SETTINGS: Final = "answerability/"
 """The calibration of a dataset: `triptych.search.answerability`."""
 
 TUNED_SETTINGS: Final = "tuned/"
-"""The ranker that a dataset is tuned to: `triptych.search.tuned`."""
+"""A ranker that an earlier version tuned for the dataset. Searches do not read it."""
 
 GOLDEN_SETTINGS: Final = "golden/"
 """Golden questions about a dataset, as ``triptych eval`` reads them: those kept in the console."""
 
-SEARCH_SETTINGS: Final = (CALIBRATION_SETTINGS, TUNED_SETTINGS)
-"""Those that searches read."""
-
-DATASET_SETTINGS: Final = (*SEARCH_SETTINGS, GOLDEN_SETTINGS, REFUSED_SETTINGS)
+DATASET_SETTINGS: Final = (
+    CALIBRATION_SETTINGS,
+    TUNED_SETTINGS,
+    GOLDEN_SETTINGS,
+    REFUSED_SETTINGS,
+)
 
 
 def dataset_of(key: str) -> str | None:
