@@ -67,7 +67,7 @@ RUN: dict[str, list[str]] = {
     "add": ["notes", "--dataset", "kept"],
     "list --folders": [],
     "sync": [],
-    "search": ["water", "--explain"],
+    "search": ["water"],
     "similar": ["default/a.md"],
     "context": ["water"],
     "list --pipelines": [],

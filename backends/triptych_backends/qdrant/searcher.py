@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from qdrant_client import models
 from qdrant_client.models import FieldCondition, Filter as Where, MatchAny
 
+from triptych.contracts.lane_warnings import warn
 from triptych.errors import ModelMismatchError, ValidationError
 from triptych.records import (
     NO_CHUNK,
@@ -27,7 +28,6 @@ from triptych.records import (
     TermMatches,
 )
 from triptych.records.filters import HEADING
-from triptych.telemetry import warn
 from triptych.text import TEXT_WEIGHT, CorpusStats, get_analyzer
 from triptych_backends.index import Field, Filters, Owners, Scored
 from triptych_backends.index.bm25 import K1, B

@@ -18,10 +18,10 @@ from triptych import telemetry
 from triptych._internal.turns import SEARCHES
 from triptych._internal.wording import FailureWarning
 from triptych.contracts import Ranker, Retriever, Store
+from triptych.contracts.lane_warnings import collected_warnings
 from triptych.errors import CancelledError, NotAvailableError, ValidationError
 from triptych.records import Candidate, Candidates, ChunkPlace, Mode, RankedList, ResolvedQuery
 from triptych.search.fusion import ZScoreRanker, best_of, depth_of, in_order
-from triptych.telemetry import collected_warnings
 
 Target = Literal["chunk", "layer", "document"]
 T = TypeVar("T")

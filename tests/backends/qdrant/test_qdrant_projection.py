@@ -23,9 +23,9 @@ from qdrant_client.models import FieldCondition, Filter, Range
 
 from support.qdrant_edge import EdgeCollections
 from support.qdrant_late import Late
+from triptych.contracts.lane_warnings import collected_warnings
 from triptych.deadlines import CancelScope, deadline
 from triptych.errors import CancelledError, StoreLockedError
-from triptych.telemetry import collected_warnings
 from triptych.testing.builders import fill, keyword_query, put, vector_of, vector_query
 from triptych.testing.oracle import entries
 from triptych_backends.qdrant import AwayError, BusyError, Point, QdrantStore
