@@ -74,7 +74,6 @@ PAGE_OF = {
     "layers": "../how-to/layers.md",
     "eval": "../how-to/evaluate.md",
     "eval rag": "../how-to/judge-answers.md",
-    "eval tune": "../how-to/tune.md",
     "eval calibrate": "../how-to/no-answer.md",
     "eval log": "../how-to/no-answer.md",
     "serve": "../how-to/serve.md",

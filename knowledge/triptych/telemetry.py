@@ -1,4 +1,4 @@
-"""Running operations: for observers of this process, and for warnings of searches.
+"""Running operations, for observers of this process.
 
 Nothing is measured unless `observe` was called: an operation without an observer only tests a
 variable. `triptych_adapters.telemetry` has observers for OpenTelemetry and Prometheus.
@@ -60,21 +60,11 @@ class Operation:
         attributes: its attributes, which may grow while it runs.
         carrier: the headers of the request, from which a trace may continue.
         stages: seconds by stage.
-        seconds: its duration, once it has ended.
+        seconds: its duration, once it has ended; 0 if it is not observed by itself.
         error: its error, None if it did not fail.
     """
 
-    __slots__ = (
-        "_began",
-        "_observations",
-        "_tokens",
-        "attributes",
-        "carrier",
-        "error",
-        "name",
-        "seconds",
-        "stages",
-    )
+    __slots__ = ("attributes", "carrier", "error", "name", "seconds", "stages")
 
     def __init__(
         self, name: str, attributes: dict[str, Value], carrier: Mapping[str, str] | None = None
@@ -85,17 +75,6 @@ class Operation:
         self.stages: dict[str, float] = {}
         self.seconds: float = 0.0
         self.error: BaseException | None = None
-        self._tokens: list[Token[Operation | None]] = []
-        self._observations: list[Observation] = []
-        for observer in _observers:
-            try:
-                made = observer.begin(self)
-            except Exception:  # noqa: BLE001 - what observes may fail in any way; it is logged
-                _log.exception("an observer failed")
-            else:
-                if made is not None:
-                    self._observations.append(made)
-        self._began = time.perf_counter()
 
     def note(self, **attributes: Value) -> None:
         """Add to the attributes."""
@@ -118,11 +97,6 @@ class Operation:
 
     def end(self, error: BaseException | None = None) -> None:
         """The operation has ended, with ``error`` if it failed."""
-        self.seconds = time.perf_counter() - self._began
-        # What a reader does who stops a stream is no failure.
-        self.error = None if isinstance(error, GeneratorExit) else error
-        self._each(lambda each: each.end())
-        self._observations.clear()
 
     def __enter__(self) -> Self:
         self._enter()
@@ -131,6 +105,50 @@ class Operation:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._leave()
         self.end(error)
+
+    def _enter(self) -> None:
+        """It starts or continues in this thread."""
+
+    def _leave(self) -> None:
+        """It pauses, or has ended."""
+
+
+class _Unobserved(Operation):
+    """Every operation while nobody observes: it keeps nothing."""
+
+    __slots__ = ()
+
+    def note(self, **attributes: Value) -> None:
+        pass
+
+
+class _Observed(Operation):
+    """An operation that the observers are told of."""
+
+    __slots__ = ("_began", "_observations", "_tokens")
+
+    def __init__(
+        self, name: str, attributes: dict[str, Value], carrier: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(name, attributes, carrier)
+        self._tokens: list[Token[Operation | None]] = []
+        self._observations: list[Observation] = []
+        for observer in _observers:
+            try:
+                made = observer.begin(self)
+            except Exception:  # noqa: BLE001 - what observes may fail in any way; it is logged
+                _log.exception("an observer failed")
+            else:
+                if made is not None:
+                    self._observations.append(made)
+        self._began = time.perf_counter()
+
+    def end(self, error: BaseException | None = None) -> None:
+        self.seconds = time.perf_counter() - self._began
+        # What a reader does who stops a stream is no failure.
+        self.error = None if isinstance(error, GeneratorExit) else error
+        self._each(lambda each: each.end())
+        self._observations.clear()
 
     def _enter(self) -> None:
         self._tokens.append(_current.set(self))
@@ -148,44 +166,6 @@ class Operation:
                 _log.exception("an observer failed")
 
 
-class _Part(Operation):
-    """A part of an operation of the same name; notes are added to that operation."""
-
-    __slots__ = ()
-
-    def __init__(self, whole: Operation) -> None:
-        self.attributes: dict[str, Value] = whole.attributes
-        self.stages: dict[str, float] = whole.stages
-        self.error = None
-
-    @contextmanager
-    def current(self) -> Iterator[None]:
-        yield
-
-    def end(self, error: BaseException | None = None) -> None:
-        pass
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-
-class _Unobserved(_Part):
-    """The operation without an observer."""
-
-    __slots__ = ()
-
-    def __init__(self) -> None:
-        self.attributes: dict[str, Value] = {}
-        self.stages: dict[str, float] = {}
-        self.error = None
-
-    def note(self, **attributes: Value) -> None:
-        pass
-
-
 @contextmanager
 def _timed(name: str, operation: Operation) -> Iterator[None]:
     began = time.perf_counter()
@@ -199,7 +179,7 @@ def _timed(name: str, operation: Operation) -> Iterator[None]:
 _observers: tuple[Observer, ...] = ()
 _changing = threading.Lock()
 _current: ContextVar[Operation | None] = ContextVar("triptych_operation", default=None)
-_UNOBSERVED = _Unobserved()
+_NOBODY = _Unobserved("", {})
 _NO_STAGE = nullcontext()
 
 
@@ -233,11 +213,11 @@ def operation(
     Inside an operation of the same name it becomes a part of that.
     """
     if not _observers:
-        return _UNOBSERVED
+        return _NOBODY
     current = _current.get()
     if current is not None and current.name == name:
-        return _Part(current)
-    return Operation(name, attributes, carrier)
+        return Operation(name, current.attributes)
+    return _Observed(name, attributes, carrier)
 
 
 def stage(name: str) -> AbstractContextManager[None]:
@@ -265,24 +245,3 @@ def note_usage(answer: object) -> None:
     if _observers and isinstance(answer, Generation) and (current := _current.get()) is not None:
         current.attributes.setdefault("input_tokens", answer.usage.input_tokens)
         current.attributes.setdefault("output_tokens", answer.usage.output_tokens)
-
-
-_COLLECTED: ContextVar[list[str] | None] = ContextVar("lane_warnings", default=None)
-
-
-@contextmanager
-def collected_warnings() -> Iterator[list[str]]:
-    """Collect the warnings of lanes, including from threads with a copy of this context."""
-    collected: list[str] = []
-    token = _COLLECTED.set(collected)
-    try:
-        yield collected
-    finally:
-        _COLLECTED.reset(token)
-
-
-def warn(message: str) -> None:
-    """Add a warning to the result of the current search, if there is one."""
-    collected = _COLLECTED.get()
-    if collected is not None and message not in collected:
-        collected.append(message)

@@ -50,7 +50,7 @@ def test_search_by_a_pipeline(shell: Shell) -> None:
     assert set(found(shell, "--pipeline", "french", "-n", "9")) == {"notes/a.md", "notes/b.md"}
     assert found(shell, "--pipeline", "french", "-n", "9", "--where", "lang=en") == []
     assert set(found(shell, "--pipeline", "guide")) == {"guide/a.md", "guide/b.md"}
-    ran = shell("search", "retries", "--pipeline", "guide", "--explain")
+    ran = shell("search", "retries", "--pipeline", "guide", "--why", "guide/a.md")
     assert ran.code == 0, ran.err
 
 

@@ -171,19 +171,6 @@ def test_signs_in_a_query_narrow_it_and_can_be_switched_off(shell: Shell) -> Non
     assert "read as asking for documents with lang = 'none'" in ran.err
 
 
-def test_explain_shows_how_a_query_was_read_and_why_a_hit_has_its_rank(shell: Shell) -> None:
-    query = 'requests "per second" -draft lang:en'
-    ran = shell("search", query, "--explain")
-    assert "words: requests per second\nphrases: 'per second'\nexcluded: 'draft'\n" in ran.err
-    assert "only where lang is en\ndatasets: default, more\n" in ran.err
-    assert "mode: hybrid, fused by ZScoreRanker; each lane brings its best 30" in ran.err
-    assert "[bm25 " in ran.text
-    assert " (rank 1); vector " in ran.text
-    about = shell("search", query, "--explain", "--json").json["explain"]
-    assert about["phrases"] == ["per second"]
-    assert about["ranks"] == [{"bm25": 1, "vector": 1}]
-
-
 def test_a_reranker_orders_the_hits_or_the_search_fails(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,7 +63,7 @@ def test_search_and_context_by_tables_without_a_store(shell: Shell) -> None:
     assert ran.json["hits"][0]["doc_name"] == "k-1"
     assert ran.json["hits"][0]["metadata"] == {"lang": "en"}
     assert not shell.store.exists()
-    plain = shell("search", "open the kettle", "--pipeline", "manuals", "--explain")
+    plain = shell("search", "open the kettle", "--pipeline", "manuals")
     assert plain.code == 0, plain.err
     assert ROWS["k-1"] in plain.text
     assert shell("search", "kettle", "--pipeline", "manuals", "--where", "lang=fr").text == ""

@@ -67,8 +67,6 @@ COMMANDS = (
     "eval log",
     "eval rag",
     "eval questions",
-    "eval ablate",
-    "eval tune",
     "admin",
     "admin create",
     "admin fetch",

@@ -26,8 +26,6 @@ COMMANDS = (
     ("put", "tea.md", "{}"),
     ("eval", "retrieval", "{}"),
     ("eval", "retrieval", "--beir", "{}"),
-    ("eval", "ablate", "{}"),
-    ("eval", "tune", "golden.yaml", "--grid", "{}"),
     ("eval", "compare", "{}", "{}"),
     ("eval", "calibrate", "{}"),
     ("ask", "tea", "--conversation", "{}"),

@@ -45,7 +45,7 @@ PAGES = {
     "sync-dry-run": (0, ["sync", "notes", "--dry-run"]),
     "search": (0, ["search", "failed request retries"]),
     "search-table": (0, ["search", "widget 17 supplier", "-n", "1"]),
-    "search-phrase-explained": (0, ["search", '"failed request" -widget', "--explain"]),
+    "search-phrase": (0, ["search", '"failed request" -widget']),
     "search-files": (0, ["search", "request", "--files"]),
     "search-nothing": (0, ["search", "zebra"]),
     "list": (0, ["list"]),

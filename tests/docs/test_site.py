@@ -79,7 +79,6 @@ TASKS = {
     "store on PostgreSQL": ("how-to/postgres.md", "", "postgresql+psycopg://"),
     "filter by metadata": ("how-to/filter.md", "", "where="),
     "measure": ("how-to/evaluate.md", "", "triptych eval retrieval"),
-    "tune a search": ("how-to/tune.md", "", "triptych eval tune"),
     "why a document is not found": ("how-to/why.md", "", "--why"),
     "by MCP": ("how-to/mcp.md", "", "triptych mcp"),
     "in the browser": ("how-to/console.md", "", "triptych console"),

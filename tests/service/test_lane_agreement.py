@@ -36,7 +36,7 @@ def test_a_dataset_whose_lanes_hardly_agree_is_named() -> None:
         report = kb.doctor()
         (advice,) = report.advice
         assert advice.startswith("dataset 'valves': its keyword and vector lanes agree on ")
-        assert "`triptych eval tune golden.yaml --apply`" in advice
+        assert "`triptych eval retrieval golden.yaml`" in advice
         assert (report.clean, kb.doctor().advice) == (True, report.advice)
         assert kb.doctor(dataset_id="alike").advice == ()
         assert kb.question_log.questions() == []
@@ -85,3 +85,17 @@ def test_of_many_datasets_some_are_asked_and_the_others_named() -> None:
         assert said.startswith("1 dataset: ")
         assert said.endswith("'20'")
         assert (report.advice, len(kb.doctor(dataset_id="20").advice)) == ((), 1)
+
+
+def test_a_tuned_ranker_that_is_kept_is_named_and_removed() -> None:
+    with triptych.open("memory://", embedder="hash") as kb:
+        kb.put_documents("valves", {"a.md": "A valve.", "b.md": "A pump."})
+        before = kb.search("valve", dataset_id="valves")
+        settings = kb.capabilities.settings
+        assert settings is not None
+        settings.set_setting("tuned/valves", '{"choice": {"weights.vector": 2.0}}', expected=None)
+        assert kb.search("valve", dataset_id="valves") == before
+        (advice,) = kb.doctor().advice
+        assert advice.startswith("dataset 'valves' keeps a tuned ranker, which searches do not use")
+        assert kb.doctor(repair=True).advice == kb.doctor().advice == ()
+        assert settings.get_setting("tuned/valves") is None

@@ -12,15 +12,12 @@ import qdrant_edge as edge
 from numpy.typing import NDArray
 from qdrant_client import models
 
-from triptych_backends.index.bm25 import K1, B
 from triptych_backends.qdrant import Found, MissingError, Point
 from triptych_backends.qdrant.points import (
     DATASET,
     HEADINGS,
-    LENGTH,
     OWNER,
     STATE,
-    TOKENS,
     UNIT,
     VECTOR,
 )
@@ -38,13 +35,9 @@ class EdgeCollections:
     def __init__(self, folder: Path) -> None:
         self.where = str(folder)
         self.folder = folder
-        self.has_ranked_words = True
         self.shards: dict[str, edge.EdgeShard] = {}
         for path in sorted(folder.glob("*")):
             self.shards[path.name] = edge.EdgeShard.load(str(path))
-
-    def ranks_words(self) -> bool:
-        return self.has_ranked_words
 
     def names(self) -> Sequence[str]:
         return list(self.shards)
@@ -57,14 +50,8 @@ class EdgeCollections:
             UNIT: edge.KeywordIndexParams(),
             HEADINGS: edge.KeywordIndexParams(),
             OWNER: edge.IntegerIndexParams(lookup=True, range=True),
-            LENGTH: edge.IntegerIndexParams(lookup=True, range=True),
             STATE: edge.IntegerIndexParams(lookup=True, range=True),
-            "key": edge.IntegerIndexParams(lookup=True, range=True),
         }
-        if self.has_ranked_words:
-            indexes[TOKENS] = edge.TextIndexParams(
-                tokenizer=edge.TokenizerType.Whitespace, lowercase=False, scoring=True
-            )
         for field, schema in indexes.items():
             self.shards[name].update(edge.UpdateOperation.create_field_index(field, schema))
 
@@ -137,27 +124,6 @@ class EdgeCollections:
             filter=_filter(where),
             with_payload=True,
             params=edge.SearchParams(exact=exact),
-        )
-        return [Found(each.payload or {}, each.score) for each in self._shard(name).query(request)]
-
-    def best_by_words(
-        self,
-        name: str,
-        words: str,
-        where: models.Filter,
-        *,
-        corpus: models.Filter,
-        limit: int,
-        k: float = K1,
-        b: float = B,
-    ) -> Sequence[Found]:
-        assert limit >= 1, "Qdrant takes a limit of 1 or more"
-        request = edge.QueryRequest(
-            limit,
-            query=edge.TextQuery(TOKENS, words, edge.Bm25Params(k, b)),
-            filter=_filter(where),
-            with_payload=True,
-            params=edge.SearchParams(idf=edge.IdfParams(_filter(corpus))),
         )
         return [Found(each.payload or {}, each.score) for each in self._shard(name).query(request)]
 

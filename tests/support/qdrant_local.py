@@ -1,4 +1,4 @@
-"""The client's local mode: an emulation of Qdrant in this process, which ranks no words."""
+"""The client's local mode: an emulation of Qdrant in this process."""
 
 from __future__ import annotations
 

@@ -96,6 +96,26 @@ def test_a_search_has_its_lanes_its_embedding_and_its_stages(
     assert len(recorder.ended) == 4
 
 
+def test_an_operation_that_nobody_observes_has_all_attributes_and_keeps_nothing() -> None:
+    with telemetry.operation("search", target="chunk") as made:
+        made.note(hits=1)
+    assert (made.name, made.seconds, made.error, made.stages, made.carrier) == (
+        "",
+        0.0,
+        None,
+        {},
+        {},
+    )
+    assert made.attributes == {}
+
+
+def test_a_part_adds_to_its_operation_and_is_not_timed(recorder: Recorder) -> None:
+    with telemetry.operation("search", target="chunk"), telemetry.operation("search") as part:
+        part.note(hits=2)
+    assert recorder.one("search").attributes == {"target": "chunk", "hits": 2}
+    assert (part.name, part.seconds) == ("search", 0.0)
+
+
 def test_a_put_says_what_it_derived_and_an_unchanged_one_derives_nothing(
     kb: Service, recorder: Recorder
 ) -> None:

@@ -41,8 +41,7 @@ GROUPS = {
     "eval": (
         "Measure the quality of searches and answers.",
         "retrieval@evaluate_retrieval compare@evaluate_retrieval rag@evaluate_answers "
-        "ablate@evaluate_pipelines tune@evaluate_pipelines calibrate@evaluate_pipelines "
-        "questions@evaluate_answers log@evaluate_answers",
+        "calibrate@evaluate_answers questions@evaluate_answers log@evaluate_answers",
     ),
     "admin": (
         "Manage keys, reviews and embedders, create datasets, download data.",

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from triptych._internal.wording import counted
 from triptych.errors import ValidationError
 from triptych_adapters.cli.command import argument, option
-from triptych_adapters.cli.names import dataset_in_use
 from triptych_adapters.cli.options import names
 from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
     from triptych.evaluation import Collection, Comparison, Evaluation
-    from triptych.search.pipeline_record import Pipeline
-    from triptych.service import Service
 
 Output = Annotated[
     Path | None, option("--output -o FILE", "Write everything here as JSON, for compare.")
@@ -174,21 +170,6 @@ def read_questions(session: Session, golden: Path, *places: Path | None) -> Coll
             "correct it, and remove 'reviewed: false'"
         )
     return collection
-
-
-@contextmanager
-def opened_pipeline(
-    session: Session, dataset: str | None, pipeline: str | None
-) -> Iterator[tuple[Service, Pipeline, str]]:
-    """The Service, the pipeline that is named or what a search does, and the dataset meant."""
-    from triptych.evaluation.pipelines import service_pipeline
-
-    settings = None if pipeline is None else session.settings()
-    with session.service(settings=settings, pipeline=pipeline) as service:
-        whole = service_pipeline(service) if pipeline is None else service.pipelines[pipeline]
-        if dataset is None and len(whole.datasets) == 1:
-            dataset = whole.datasets[0]
-        yield service, whole, dataset_in_use(service, dataset)
 
 
 def write_runs(folder: Path, found: Evaluation, collection: Collection) -> None:

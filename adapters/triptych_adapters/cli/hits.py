@@ -169,7 +169,7 @@ _OTHER_ROWS = 4
 
 @attrs.frozen(kw_only=True)
 class HitView:
-    """A hit, its rank from 1, where it is, and what ``--explain`` says of it.
+    """A hit, its rank from 1, and where it is.
 
     ``path`` is the file it came from, ``line`` and ``label`` say where in it.
     """
@@ -179,7 +179,6 @@ class HitView:
     path: Path | None = None
     line: int = 1
     label: str = ""
-    explanation: Sequence[str] = ()
 
 
 def views_of(hits: Sequence[Hit], files: SourceFiles) -> list[HitView]:
@@ -265,7 +264,6 @@ def render_hits(
         shown.append(_heading(view, width, show_dataset=show_dataset))
         text = excerpt(_body(view.hit), view.hit.terms, width=room, lines=lines)
         shown += [Text.assemble(_INDENT, line) for line in text]
-        shown += [Text(f"{_INDENT}{each}", style="dim") for each in view.explanation]
     return shown
 
 

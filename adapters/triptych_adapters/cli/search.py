@@ -1,12 +1,10 @@
-"""``triptych search``, and the explanation of ranks with ``--explain``."""
+"""``triptych search`` and ``similar``."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-import attrs
 
 from triptych.errors import NotAvailableError, ValidationError
 from triptych_adapters.cli.command import argument, command, option
@@ -30,103 +28,9 @@ from triptych_adapters.cli.output import Output
 from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
-    from triptych.contracts import Ranker
-    from triptych.records import Explanation, Hit, Query, Result
+    from triptych.records import Explanation, Query, Result
     from triptych.search.syntax import TextConditions
     from triptych.service import Service
-
-
-def explained(
-    service: Service,
-    query: Query,
-    views: Sequence[HitView],
-    *,
-    documents: bool,
-    ranker: Ranker | None = None,
-) -> tuple[list[HitView], Mapping[str, Any]]:
-    """The hits with lines that explain their ranks, and what is true of the search as a whole.
-
-    Each lane is asked once more by itself, for the ranks in it. ``ranker`` None is the Service's.
-    """
-    from triptych.records import Mode
-    from triptych.search.fusion import depth_of
-    from triptych.search.query import over_fetch, resolve_mode
-    from triptych.search.syntax import ParsedQuery, parse_query
-
-    ranker = ranker or service.ranker
-    parsed = parse_query(query) if query.syntax else ParsedQuery(text=query.text)
-    mode = resolve_mode(
-        query.mode, has_embedder=service.options.embedder is not None, lanes=service.lanes
-    )
-    search = service.search_documents if documents else service.search
-    lanes = sorted({lane for view in views for lane in view.hit.scores})
-    depth = query.top_k
-    if mode == Mode.HYBRID:
-        # Where texts are read to check phrases, lanes stay at the usual depth.
-        depth = over_fetch(depth) if parsed.conditions else depth_of(ranker, depth)
-    ranks: dict[str, dict[tuple[str, str, int], int]] = {}
-    for lane in lanes:
-        if lane in service.lanes:
-            asked = attrs.evolve(query, mode=lane, top_k=depth, threshold=None)
-            ranks[lane] = {_place(hit): at for at, hit in enumerate(search(asked).hits, start=1)}
-    fused = type(ranker).__name__ if mode == Mode.HYBRID else None
-    about = {
-        "words": parsed.text,
-        "phrases": parsed.conditions.phrases,
-        "prefixes": parsed.conditions.prefixes,
-        "excluded": (
-            *parsed.conditions.excluded,
-            *(f"{prefix}*" for prefix in parsed.conditions.excluded_prefixes),
-        ),
-        "where": {**query.where, **parsed.where},
-        "datasets": _datasets(service, query),
-        "mode": str(mode),
-        "depth": depth,
-        "ranker": fused,
-        "ranks": [
-            {lane: at for lane, found in ranks.items() if (at := found.get(_place(view.hit)))}
-            for view in views
-        ],
-    }
-    return [attrs.evolve(view, explanation=_lines(view, ranks, fused)) for view in views], about
-
-
-def explanation_lines(about: Mapping[str, Any]) -> Iterator[str]:
-    """What ``about`` says of the whole search, for a person."""
-    yield f"words: {about['words']}"
-    for name in ("phrases", "prefixes", "excluded"):
-        if about[name]:
-            yield f"{name}: {', '.join(map(repr, about[name]))}"
-    for key, value in about["where"].items():
-        values = value if isinstance(value, str) else " or ".join(map(str, value))
-        yield f"only where {key} is {values}"
-    yield f"datasets: {', '.join(about['datasets'])}"
-    fused = f", fused by {about['ranker']}" if about["ranker"] else ""
-    yield f"mode: {about['mode']}{fused}; each lane brings its best {about['depth']}"
-
-
-def _lines(
-    view: HitView, ranks: Mapping[str, Mapping[tuple[str, str, int], int]], fused: str | None
-) -> list[str]:
-    hit = view.hit
-    parts = []
-    for lane, score in sorted(hit.scores.items()):
-        rank = ranks.get(lane, {}).get(_place(hit))
-        parts.append(f"{lane} {score:.4f}" + ("" if rank is None else f" (rank {rank})"))
-    lines = ["; ".join(parts)]
-    if fused or list(hit.scores.values()) != [hit.score]:
-        lines[0] += f"; score {hit.score:.4f}"
-    return [f"[{lines[0]}; version {hit.sig.source_version}]"]
-
-
-def _place(hit: Hit) -> tuple[str, str, int]:
-    return hit.dataset_id, hit.doc_name, hit.chunk_index
-
-
-def _datasets(service: Service, query: Query) -> list[str]:
-    """The datasets that the query searches."""
-    named = list(query.dataset_ids) or ([query.dataset_id] if query.dataset_id else [])
-    return named or list(service.list_datasets())
 
 
 @command(
@@ -170,9 +74,6 @@ def search(
         bool,
         option("--verbose -v", "Show five lines of each hit, even if they do not fit the screen."),
     ] = False,
-    explain: Annotated[
-        bool, option("--explain", "Show how the query was read, and all scores.")
-    ] = False,
     why: Annotated[
         str | None,
         option("--why NAME", "Show the rank of one document, or why it is not found."),
@@ -201,10 +102,10 @@ def search(
     contain no word of the query. Without hits the exit code is still 0. Write -- before a query
     that starts with a minus and one letter, such as -x or -k3.
     """
-    if why is not None and (documents or open_first or files or explain):
+    if why is not None and (documents or open_first or files):
         raise ValidationError(
             "--why explains one document's rank among passages or layers: leave out --documents, "
-            "--explain, --files and --open"
+            "--files and --open"
         )
     settings = session.settings(ranker=ranker, reranker=reranker)
     if pipeline is None:
@@ -238,27 +139,19 @@ def search(
         searched = service if pipeline is None else getattr(target, "service", service)
         views = views_of(result.hits, SourceFiles(searched))
         several = dataset is None and len(searched.list_datasets()) > 1
-        about: Mapping[str, Any] = {}
-        if explain:
-            own = None if pipeline is None else target.pipeline.ranker
-            views, about = explained(searched, asked, views, documents=documents, ranker=own)
     output = session.output
     output.warn(*result.warnings)
     chosen = top_k is not None or offset > 0  # so many, or a page of them
     if not output.as_json and (note := moment_note(result)):
         output.note(note)
     if output.as_json:
-        output.show(
-            {"query": asked.text}, _json(result, views), {"explain": about} if about else {}
-        )
+        output.show({"query": asked.text}, _json(result, views))
     elif files:
         shown = views[: len(views) if chosen else _end(result, least=0)]
         _print_files(output, shown)
         _say_evidence(output, result, views[len(shown) :])
     else:
         shown = views[: len(views) if chosen else _end(result, least=1)]
-        for line in explanation_lines(about) if about else ():
-            output.note(line)
         height = output.stdout.height if output.stdout.is_terminal else 24
         for each in render_hits(
             shown,
@@ -270,7 +163,7 @@ def search(
             weak_from=None if result.evidence is None else result.evidence.weak_from,
         ):
             output.say(each)
-        _say_evidence(output, result, views[len(shown) :], numbers=verbose or explain)
+        _say_evidence(output, result, views[len(shown) :], numbers=verbose)
     if result.cache_similarity is not None:
         near = f"{result.cache_similarity:.2f}"
         output.note(f"from the semantic cache: a question asked before is {near} near")

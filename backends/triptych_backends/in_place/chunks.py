@@ -13,6 +13,7 @@ import numpy as np
 
 from triptych._internal.wording import FailureWarning
 from triptych.contracts.defaults import ChunkRepoBase
+from triptych.contracts.lane_warnings import warn
 from triptych.errors import CancelledError, NotAvailableError, TriptychError
 from triptych.records import (
     AnySpace,
@@ -30,7 +31,6 @@ from triptych.records import (
     VectorSpace,
 )
 from triptych.records.filters import all_of
-from triptych.telemetry import warn
 from triptych_backends.in_place.keyword_lane import Part, find_by_keyword
 from triptych_backends.in_place.source import InPlaceSource
 from triptych_backends.in_place.table import OpenTable, Row, Text, best_of, query_words

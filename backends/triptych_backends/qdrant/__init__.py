@@ -1,4 +1,4 @@
-"""A store in SQLite or PostgreSQL whose searches run in Qdrant."""
+"""A store in SQLite or PostgreSQL whose vectors are searched in Qdrant."""
 
 from triptych_backends.qdrant.client import ClientCollections
 from triptych_backends.qdrant.location import QdrantLocation, parse_url

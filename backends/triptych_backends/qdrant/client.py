@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -21,14 +20,11 @@ from qdrant_client.models import Filter
 
 from triptych._internal.forks import renewed_in_child
 from triptych._internal.urls import without_secrets
-from triptych_backends.index.bm25 import K1, B
 from triptych_backends.qdrant.points import (
     DATASET,
     HEADINGS,
-    LENGTH,
     OWNER,
     STATE,
-    TOKENS,
     UNIT,
     VECTOR,
     AwayError,
@@ -129,20 +125,8 @@ _INDEXES: Mapping[str, Any] = {
     UNIT: models.PayloadSchemaType.KEYWORD,
     HEADINGS: models.PayloadSchemaType.KEYWORD,
     OWNER: models.PayloadSchemaType.INTEGER,
-    LENGTH: models.PayloadSchemaType.INTEGER,
     STATE: models.PayloadSchemaType.INTEGER,
-    "key": models.PayloadSchemaType.INTEGER,
 }
-_WORDS = models.TextIndexParams(
-    type=models.TextIndexType.TEXT,
-    tokenizer=models.TokenizerType.WHITESPACE,
-    lowercase=False,
-    scoring=True,
-)
-_RANKS_WORDS = (1, 20)
-"""The first version whose text indexes rank by BM25 with the statistics of a part."""
-
-_WITHOUT_TEXT = models.PayloadSelectorExclude(exclude=[TOKENS, HEADINGS])
 _WITHOUT_HEADINGS = models.PayloadSelectorExclude(exclude=[HEADINGS])
 _PAGE = 1_000
 _VALUES = 1_000_000
@@ -175,18 +159,8 @@ class ClientCollections:
         self._connect = connect
         self._is_server = is_server
         self._client: tuple[int, QdrantClient] | None = None
-        self._ranks_words: bool | None = None if is_server else False
         self._after_fork_in_child()
         _CLIENTS.add(self)
-
-    def ranks_words(self) -> bool:
-        """See `Collections.ranks_words`: by the server's version, which is asked for once."""
-        if self._ranks_words is None:
-            with self._asking() as client:
-                version = client.info().version
-            numbers = [int(part) for part in re.findall(r"\d+", version)[:2]]
-            self._ranks_words = tuple(numbers) >= _RANKS_WORDS
-        return self._ranks_words
 
     def names(self) -> Sequence[str]:
         with self._asking() as client:
@@ -196,9 +170,7 @@ class ClientCollections:
         vectors = {}
         if dimension:
             vectors[VECTOR] = models.VectorParams(size=dimension, distance=models.Distance.COSINE)
-        indexes = dict(_INDEXES) if self._is_server else {}
-        if self.ranks_words():
-            indexes[TOKENS] = _WORDS
+        indexes = _INDEXES if self._is_server else {}
         with self._asking() as client:
             if not client.collection_exists(name):
                 client.create_collection(
@@ -248,7 +220,7 @@ class ClientCollections:
         while True:
             with self._asking() as client:
                 found, after = client.scroll(
-                    name, where, limit=_PAGE, offset=after, with_payload=_WITHOUT_TEXT
+                    name, where, limit=_PAGE, offset=after, with_payload=_WITHOUT_HEADINGS
                 )
             listed += [each.payload or {} for each in found]
             if after is None:
@@ -265,30 +237,6 @@ class ClientCollections:
                 query_filter=where,
                 # The local mode always compares one by one, and warns of the parameter.
                 search_params=models.SearchParams(exact=exact) if self._is_server else None,
-                limit=limit,
-                with_payload=_WITHOUT_TEXT,
-            )
-        return [Found(each.payload or {}, each.score) for each in answer.points]
-
-    def best_by_words(
-        self,
-        name: str,
-        words: str,
-        where: Filter,
-        *,
-        corpus: Filter,
-        limit: int,
-        k: float = K1,
-        b: float = B,
-    ) -> Sequence[Found]:
-        scoring = models.Bm25Scoring(bm25=models.Bm25Params(k=k, b=b))
-        with self._asking() as client:
-            answer = client.query_points(
-                name,
-                query=models.TextQuery(text=models.TextQueryInput(query=words, scoring=scoring)),
-                using=TOKENS,
-                query_filter=where,
-                search_params=models.SearchParams(idf=models.IdfCorpusParams(corpus=corpus)),
                 limit=limit,
                 with_payload=_WITHOUT_HEADINGS,
             )

@@ -8,17 +8,14 @@ from typing import Any
 from attrs import evolve, frozen
 from qdrant_client.models import FieldCondition, Filter, MatchAny, Range
 
-from triptych.text import TEXT_WEIGHT, get_analyzer, headings_in
+from triptych.text import headings_in
 from triptych_backends.index import Change, Field, LogPosition, Unit
 from triptych_backends.qdrant.points import (
     DATASET,
-    EMPTY,
     HEADINGS,
-    LENGTH,
     OWNER,
     POSITION,
     STATE,
-    TOKENS,
     UNIT,
     Collections,
     Point,
@@ -27,7 +24,7 @@ from triptych_backends.qdrant.points import (
 )
 from triptych_backends.qdrant.truth import Layout, Place, Truth
 
-_FORMAT = 3
+_FORMAT = 4
 """What the points hold. Those of another format are made again."""
 
 _MOST_CUT = 8
@@ -42,8 +39,6 @@ class Position:
         at: what was committed up to here is in the points.
         until: the newest state that any of the points may be of. It is newer than ``at`` while
             points are written, and stays so if the writer is killed.
-        analyzer: what made the points' tokens.
-        has_empty: whether a unit without tokens was among them.
         made: another text whenever the points were made from the beginning.
         state: the number of the newest part of the points that was written whole. Each part has
             one, which all of its points have, and which is greater than those before.
@@ -54,8 +49,6 @@ class Position:
 
     at: LogPosition
     until: LogPosition
-    analyzer: str
-    has_empty: bool = False
     made: str
     state: int = 0
     rests: bool = False
@@ -63,7 +56,8 @@ class Position:
 
     @classmethod
     def read(cls, payload: Mapping[str, Any] | None) -> Position | None:
-        """The position that a point holds, None where there is no point."""
+        """The position that a point holds, None where there is no point; of another format, that
+        at which no point is trusted."""
         if payload is None:
             return None
         at = LogPosition(nonce=payload["nonce"], seq=payload["seq"], epoch=payload["epoch"])
@@ -72,17 +66,16 @@ class Position:
             seq=payload.get("until_seq", at.seq),
             epoch=payload.get("until_epoch", at.epoch),
         )
-        return cls(
+        read = cls(
             at=at,
             until=until,
-            analyzer=payload["analyzer"] if payload.get("format") == _FORMAT else "",
-            has_empty=payload.get("has_empty", False),
             made=payload.get("made", ""),
             # Of a version that had no numbers, the points have those of the log.
             state=payload[STATE] or until.seq,
             rests=payload.get("rests", False),
             cut=tuple(payload.get("cut", ())),
         )
+        return read if payload.get("format") == _FORMAT else read.at_start()
 
     def at_start(self) -> Position:
         """The position at which no point is trusted."""
@@ -105,9 +98,7 @@ class Position:
             "epoch": self.at.epoch,
             "until_seq": self.until.seq,
             "until_epoch": self.until.epoch,
-            "analyzer": self.analyzer,
             "format": _FORMAT,
-            "has_empty": self.has_empty,
             "made": self.made,
             "rests": self.rests,
             "cut": list(self.cut),
@@ -123,8 +114,7 @@ POINTS_AT_ONCE = 256
 """The most points in one request."""
 
 BYTES_AT_ONCE = 4_000_000
-"""About how large a request may become; Qdrant refuses those above 32 MB. One point is never
-divided, however long its text is."""
+"""About how large a request may become; Qdrant refuses those above 32 MB."""
 
 _BYTES_OF_A_NUMBER = 20
 """A vector's number in JSON."""
@@ -150,60 +140,51 @@ def write_changed(
     dataset: str,
     changes: Sequence[Change],
     state: int,
-) -> bool:
+) -> None:
     """Write the current points of what changed, and remove those that they replace.
-
-    Says whether a unit without tokens is among them.
 
     ``state`` is the number of this part; a point of a newer one stays.
     """
     older = up_to(state)
-    has_empty = False
     fields: dict[Field, list[int]] = {}
     for change in changes:
         assert change.field is not None
         assert change.field != "vectors"
-        fields.setdefault(change.field, []).append(change.owner)
+        if change.field != "document":  # which has no vector of its own
+            fields.setdefault(change.field, []).append(change.owner)
     for field, owners in fields.items():
         units = truth.log.units(dataset, field, owners)
         for some in _requests(dataset, field, units, place.layout, state):
             collections.put(place.collection, some, over=older)
-            has_empty = has_empty or any(point.payload[LENGTH] == 0 for point in some)
         replaced = [
             *of_datasets(field, [dataset]),
             FieldCondition(key=OWNER, match=MatchAny(any=owners)),
             FieldCondition(key=STATE, range=Range(lt=state)),
         ]
         collections.delete(place.collection, Filter(must=replaced))
-    return has_empty
 
 
 def _requests(
     dataset: str, field: Field, units: Iterator[Unit], layout: Layout, state: int
 ) -> Iterator[Sequence[Point]]:
-    analyzer = get_analyzer(layout.language)
     waiting: list[Point] = []
     size = 0
     for unit in units:
-        point = _point(dataset, field, unit, layout, state, analyzer)
-        more = _BYTES_OF_A_POINT + len(point.payload[TOKENS].encode())
-        if point.vector is not None:
-            more += _BYTES_OF_A_NUMBER * len(point.vector)
+        vector = unit.vector
+        # Of a space that has just been left: the change that says so follows.
+        if vector is None or len(vector) != layout.dimension:
+            continue
+        more = _BYTES_OF_A_POINT + _BYTES_OF_A_NUMBER * len(vector)
         if waiting and (len(waiting) >= POINTS_AT_ONCE or size + more > BYTES_AT_ONCE):
             yield waiting
             waiting, size = [], 0
-        waiting.append(point)
+        waiting.append(_point(dataset, field, unit, state))
         size += more
     if waiting:
         yield waiting
 
 
-def _point(
-    dataset: str, field: Field, unit: Unit, layout: Layout, state: int, analyzer: Any
-) -> Point:
-    language = analyzer.language_of(unit.text)
-    tokens = analyzer.analyze(unit.text, language) * TEXT_WEIGHT
-    tokens += analyzer.analyze(unit.label, language)
+def _point(dataset: str, field: Field, unit: Unit, state: int) -> Point:
     payload: dict[str, Any] = {
         DATASET: dataset,
         UNIT: field,
@@ -212,14 +193,8 @@ def _point(
         "key": unit.key,
         "name": unit.name,
         "index": unit.index,
-        TOKENS: " ".join(tokens) or EMPTY,
-        LENGTH: len(tokens),
     }
     if unit.headings:
         payload[HEADINGS] = sorted(headings_in(unit.headings))
-    vector = unit.vector
-    if vector is not None and len(vector) != layout.dimension:
-        vector = None  # of a space that has just been left: the change that says so follows
-    return Point(
-        id=point_id(dataset, field, unit.owner, unit.index), payload=payload, vector=vector
-    )
+    identity = point_id(dataset, field, unit.owner, unit.index)
+    return Point(id=identity, payload=payload, vector=unit.vector)

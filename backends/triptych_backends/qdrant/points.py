@@ -13,7 +13,6 @@ from qdrant_client.models import Condition, FieldCondition, Filter, MatchAny, Ma
 
 from triptych.errors import StoreError, StoreLockedError
 from triptych_backends.index import Field
-from triptych_backends.index.bm25 import K1, B
 
 VECTOR = "dense"
 """The name of a point's vector."""
@@ -22,14 +21,8 @@ DATASET = "dataset"
 UNIT = "unit"
 OWNER = "owner"
 HEADINGS = "headings"
-TOKENS = "tokens"
-LENGTH = "length"
-"""How many tokens the unit has."""
 STATE = "state"
 """The number of the part that the point was written in."""
-
-EMPTY = "\N{EMPTY SET}"
-"""The token of a unit that has none, which no query has: Qdrant counts no point without tokens."""
 
 POSITION = "position"
 """The unit of the one point of a dataset that says how far the change log was followed."""
@@ -51,7 +44,7 @@ class MissingError(AwayError):
 
 @frozen(kw_only=True)
 class Point:
-    """A point to store; ``vector`` is float32 of shape (dimension,), None for a point of text."""
+    """A point to store; ``vector`` is float32 of shape (dimension,), None for a position."""
 
     id: str
     payload: Mapping[str, Any]
@@ -60,10 +53,7 @@ class Point:
 
 @frozen
 class Found:
-    """A point that a search found: its payload, and its score.
-
-    The payload has the point's tokens where it was found by them.
-    """
+    """A point that a search found: its payload, and its score."""
 
     payload: Mapping[str, Any]
     score: float
@@ -82,10 +72,6 @@ class Collections(Protocol):
         """What messages call it; it shows no key."""
         ...
 
-    def ranks_words(self) -> bool:
-        """Whether it ranks by BM25 with the statistics of a part of a collection (1.20 does)."""
-        ...
-
     def names(self) -> Sequence[str]:
         """The names of all collections."""
         ...
@@ -93,7 +79,7 @@ class Collections(Protocol):
     def make(self, name: str, dimension: int) -> None:
         """Make a collection and its payload indexes, if it is not there.
 
-        Vectors have ``dimension`` numbers and cosine as their measure; 0 is for points of text.
+        Vectors have ``dimension`` numbers and cosine as their measure; 0 is for positions alone.
         """
         ...
 
@@ -121,24 +107,6 @@ class Collections(Protocol):
         self, name: str, vector: NDArray[np.float32], where: Filter, *, limit: int, exact: bool
     ) -> Sequence[Found]:
         """The points with the greatest cosine, best first; by an index unless ``exact``."""
-        ...
-
-    def best_by_words(
-        self,
-        name: str,
-        words: str,
-        where: Filter,
-        *,
-        corpus: Filter,
-        limit: int,
-        k: float = K1,
-        b: float = B,
-    ) -> Sequence[Found]:
-        """The points with the best BM25 scores (times ``k`` + 1), best first.
-
-        ``words`` are tokens with white space between them, each of which counts once; the
-        statistics are those of the points that pass ``corpus``.
-        """
         ...
 
     def counts(self, name: str, field: str, where: Filter) -> Mapping[int, int]:

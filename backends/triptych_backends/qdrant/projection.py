@@ -110,19 +110,12 @@ class Projection:
         position = self._position(place, dataset)
         return position is not None and position.at.seq > 0 and position.made == place.made
 
-    def index_words(self, place: Place) -> None:
-        """Make the indexes of words at ``place``, if this process has not seen to it.
-
-        The server may rank words since it was upgraded, which was after the points were written.
-        """
-        self._make(place)
-
     def trusted(self, dataset: str) -> Trusted | None:
         """Where the dataset's points are, and what they follow the log to; None if to nothing."""
         head = self.truth.log.head()
         place = self._place(dataset, head)
         position = self._position(place, dataset)
-        if position is None or position.analyzer != place.layout.analyzer:
+        if position is None:
             return None
         return Trusted(place, position) if self._is_of_log(position, head) else None
 
@@ -174,7 +167,7 @@ class Projection:
         """Whether the points at ``position`` are those of the log at ``head``."""
         if position is None:
             return self._has_nothing(dataset)
-        if position.analyzer != place.layout.analyzer or not self._is_of_log(position, head):
+        if not self._is_of_log(position, head):
             # Another process may be ahead of this head.
             return False
         known = self._known.get(dataset)
@@ -243,11 +236,11 @@ class Projection:
         elif not self._is_of_log(position, head):
             if position.at.seq > 0:
                 logger.warning(_OTHER_STORE, dataset, self.collections.where, "made again")
-        elif position.analyzer == place.layout.analyzer:
+        else:
             changes = self.truth.log.changes(dataset, position.at.seq)
             if not any(change.concerns_all for change in changes):
                 return position.resumed(), changes
-        start = Position(at=head, until=head, analyzer=place.layout.analyzer, made=uuid4().hex)
+        start = Position(at=head, until=head, made=uuid4().hex)
         former = self._empty(dataset)
         if former is not None:
             start = evolve(start, state=former.state, cut=former.cut)
@@ -292,8 +285,7 @@ class Projection:
             if position.at != start.at and is_over(end):
                 return move(position.at, rests=True)
             position = evolve(position, state=position.state + 1)
-            if write_changed(self.collections, self.truth, place, dataset, some, position.state):
-                position = evolve(position, has_empty=True)
+            write_changed(self.collections, self.truth, place, dataset, some, position.state)
             if some[-1] is not changes[-1]:
                 seq = some[-1].seq
                 epoch = self.truth.log.epoch(seq) or head.epoch
@@ -374,7 +366,7 @@ class Projection:
 
 
 def _found(place: Place, position: Position) -> Place:
-    return evolve(place, has_empty=position.has_empty, made=position.made, cut=position.cut)
+    return evolve(place, made=position.made, cut=position.cut)
 
 
 _PROJECTIONS = renewed_in_child("_after_fork_in_child")

@@ -1,8 +1,7 @@
-"""Searches in Qdrant: a query in, ranked candidates out; by nearness, and by words."""
+"""Searches in Qdrant: a query's vector in, ranked candidates out."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from qdrant_client import models
 from qdrant_client.models import FieldCondition, Filter as Where, MatchAny
 
+from triptych.contracts.lane_warnings import warn
 from triptych.errors import ModelMismatchError, ValidationError
 from triptych.records import (
     NO_CHUNK,
@@ -24,21 +24,15 @@ from triptych.records import (
     Mode,
     Not,
     Or,
-    TermMatches,
 )
 from triptych.records.filters import HEADING
-from triptych.telemetry import warn
-from triptych.text import TEXT_WEIGHT, CorpusStats, get_analyzer
+from triptych.text import CorpusStats
 from triptych_backends.index import Field, Filters, Owners, Scored
-from triptych_backends.index.bm25 import K1, B
 from triptych_backends.index.selection import has_headings, without_part
 from triptych_backends.qdrant.points import (
     HEADINGS,
-    LENGTH,
     OWNER,
-    TOKENS,
     AwayError,
-    Collections,
     Found,
     MissingError,
     of_datasets,
@@ -47,88 +41,6 @@ from triptych_backends.qdrant.points import (
 from triptych_backends.qdrant.projection import Projection
 from triptych_backends.qdrant.truth import Place
 from triptych_backends.sql import Searcher
-
-
-def best_by_words(
-    collections: Collections,
-    place: Place,
-    text: str,
-    must: Sequence[models.Condition],
-    *,
-    corpus: Sequence[models.Condition],
-    limit: int,
-) -> Sequence[Found]:
-    """The ``limit`` best points for ``text``, best first, with Lucene's scores.
-
-    Qdrant counts a word of the query once. A query that repeats words is asked in parts: all of
-    its words, those that come twice or more, and so on; a point's score is the sum over them. No
-    point that no part brought up can be better than the sum of the parts' last scores; they
-    reach deeper until that is enough (Fagin's threshold algorithm).
-    """
-    analyzer = get_analyzer(place.layout.language)
-    variants = analyzer.variants(text)
-    counts = Counter(analyzer.analyze_query(text))
-    if not counts:
-        return []
-    levels = [
-        " ".join(
-            sorted({each for term, n in counts.items() if n >= level for each in variants[term]})
-        )
-        for level in range(1, max(counts.values()) + 1)
-    ]
-    bounds = Where(must=list(corpus))
-    k, b = K1, B
-    if place.has_empty:
-        ratio = _length_ratio(collections.counts(place.collection, LENGTH, bounds))
-        k, b = K1 * (1 - B + B * ratio), B * ratio / (1 - B + B * ratio)
-
-    def ask(words: str, conditions: Sequence[models.Condition], depth: int) -> Sequence[Found]:
-        found = collections.best_by_words(
-            place.collection,
-            words,
-            Where(must=list(conditions)),
-            corpus=bounds,
-            limit=depth,
-            k=k,
-            b=b,
-        )
-        # Qdrant's scores are times k1 + 1, which Lucene's are not.
-        return [evolve(each, score=each.score / (k + 1)) for each in found]
-
-    if len(levels) == 1:
-        return ask(levels[0], must, limit)
-    depth = limit
-    while True:
-        lists = [ask(words, must, depth) for words in levels]
-        found = {each.payload["key"]: each for some in lists for each in some}
-        if not found:
-            return []
-        # Of each point that any part brought up, its score in all of them.
-        chosen = [*must, FieldCondition(key="key", match=MatchAny(any=list(found)))]
-        sums: defaultdict[int, float] = defaultdict(float)
-        for words in levels:
-            for each in ask(words, chosen, len(found)):
-                sums[each.payload["key"]] += each.score
-        best = _in_order(found, sums)
-        unseen = sum(some[-1].score for some in lists if len(some) == depth)
-        if unseen == 0 or (len(best) >= limit and best[limit - 1].score > unseen):
-            return best[:limit]
-        depth *= 4
-
-
-def _length_ratio(lengths: Mapping[int, int]) -> float:
-    """How many times the average length is Qdrant's, which counts a token where there is none.
-
-    With it in k1 and b a text's length over the average comes out as without those tokens.
-    """
-    total = sum(length * count for length, count in lengths.items())
-    return (total + lengths.get(0, 0)) / total if total else 1.0
-
-
-def _in_order(found: Mapping[int, Found], sums: Mapping[int, float]) -> list[Found]:
-    scored = [evolve(each, score=sums[key]) for key, each in found.items()]
-    return sorted(scored, key=lambda each: -each.score)
-
 
 OwnersOf = Callable[[Filter], Owners]
 """Given a filter without headings, the owners that pass it; see `Filters.owners`."""
@@ -187,22 +99,20 @@ _SPARE = 10
 
 @frozen
 class _Asked:
-    """What a search found, where it looked, and what tells which words were found."""
+    """What a search found, and where it looked."""
 
     rows: list[Scored]
     places: Mapping[str, Place]
-    matches: TermMatches | None = None
 
 
 @frozen(eq=False)
 class QdrantSearcher:
     """`triptych_backends.sql.Searcher` over a `Projection`.
 
-    Nearness to a vector and BM25 are asked of Qdrant. ``local``, the truth's own searcher,
-    answers what Qdrant cannot: sparse vectors, statistics of words, BM25 where the server ranks
-    no words or the datasets asked about have points in several collections. While Qdrant is
-    away, or another process writes to it for long, it answers everything, with a warning, if
-    ``falls_back``; else `AwayError` is raised.
+    Nearness to a vector is asked of Qdrant. ``local``, the truth's own searcher, answers the rest:
+    keywords, sparse vectors, statistics of words. While Qdrant is away, or another process writes
+    to it for long, it answers everything, with a warning, if ``falls_back``; else `AwayError` is
+    raised.
     """
 
     in_process = False
@@ -214,38 +124,31 @@ class QdrantSearcher:
     _falls_back: bool = False
 
     def search(self, unit: Field, query: ChunkQuery) -> Sequence[Candidate]:
-        if query.mode == "sparse":
+        if query.mode != Mode.VECTOR:
             return self._local.search(unit, query)
         try:
-            asked = self._asked(unit, query)
+            rows = self._asked(unit, query)
         except AwayError as error:
             if not self._falls_back:
                 raise
             warn(f"the {query.mode} lane was searched without Qdrant: {error}")
-            asked = None
-        if asked is None:
             return self._local.search(unit, query)
-        rows = asked.rows
         if unit != "chunk":
             rows = [row._replace(index=NO_CHUNK) for row in rows]
-        held = asked.matches
-        return Candidates(rows, str(query.mode), matches=None if held is None else lambda: held)
+        return Candidates(rows, str(query.mode))
 
-    def _asked(self, unit: Field, query: ChunkQuery) -> _Asked | None:
-        """What Qdrant finds; None where it cannot rank what is asked for.
+    def _asked(self, unit: Field, query: ChunkQuery) -> list[Scored]:
+        """What Qdrant finds.
 
         A search that meets points which another process removes starts over.
         """
-        ask = self._by_words if query.mode is Mode.BM25 else self._by_vector
         for _ in range(_TRIES):
             try:
-                asked = ask(unit, query)
+                asked = self._by_vector(unit, query)
             except MissingError:
                 continue
-            if asked is None:
-                return None
             if all(self._projection.is_there(*each) for each in asked.places.items()):
-                return asked
+                return asked.rows
         where = self._projection.collections.where
         raise AwayError(
             f"another process keeps deleting the store's data from Qdrant at {where}: try again "
@@ -287,40 +190,6 @@ class QdrantSearcher:
             return [], passing_conditions(unit, where, owners)
         among = owners(Filter(tree=where.within))
         return [owned(among)], passing_conditions(unit, where, owners)
-
-    def _by_words(self, unit: Field, query: ChunkQuery) -> _Asked | None:
-        """The best units in the keyword lane; None where Qdrant cannot rank them."""
-        if not self._projection.collections.ranks_words():
-            return None
-        places = self._places(query.dataset_ids)
-        if not places:
-            return _Asked([], places)
-        # Statistics are pooled over all datasets asked about: Qdrant has those of one collection,
-        # and a query has other words in another language.
-        if len({(place.collection, place.layout.language) for place in places.values()}) > 1:
-            return None
-        place = next(iter(places.values()))
-        self._projection.index_words(place)
-        bounds, passing = self._conditions(unit, list(places), query.filter)
-        corpus = [*_units(unit, places), *bounds]
-        must = [*corpus, *passing]
-        tokens: dict[int, str] = {}
-
-        def find(limit: int) -> Sequence[Found]:
-            found = best_by_words(
-                self._projection.collections, place, query.text, must, corpus=corpus, limit=limit
-            )
-            tokens.update((each.payload["key"], each.payload[TOKENS]) for each in found)
-            return found
-
-        rows = _best(find, query.top_k)
-        variants = get_analyzer(place.layout.language).variants(query.text)
-        counted = [Counter(tokens[row.key].split()) for row in rows]
-        own = [
-            {term: sum(each[v] for v in some) / TEXT_WEIGHT for term, some in variants.items()}
-            for each in counted
-        ]
-        return _Asked(rows, places, TermMatches.of(variants, own))
 
     def _by_vector(self, unit: Field, query: ChunkQuery) -> _Asked:
         """The units whose vectors are nearest, or the documents by their nearest chunks."""

@@ -1,4 +1,4 @@
-"""`QdrantStore`: a store in SQLite or PostgreSQL whose searches run in Qdrant."""
+"""`QdrantStore`: a store in SQLite or PostgreSQL whose vectors are searched in Qdrant."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MISSING: Final = Check(
 _SURPLUS: Final = Check(
     "qdrant.surplus",
     "Qdrant has data that is not stored",
-    "scores are counted over what is gone",
+    "searches find what is gone",
     repair=_REPAIR,
 )
 _UNREADABLE: Final = Check(
@@ -43,7 +43,7 @@ _TRIES = 3
 
 
 class QdrantDiagnostics:
-    """`Diagnostics` of a store whose searches run in Qdrant, for the store to inherit.
+    """`Diagnostics` of a store whose vectors are searched in Qdrant, for the store to inherit.
 
     What a feed has not written yet is not missing: the next search does so first.
     """
@@ -58,15 +58,11 @@ class QdrantDiagnostics:
         collections = self.projection.collections
         try:
             collections.names()
-            is_ranked = collections.ranks_words()
         except AwayError as error:
             status: Literal["warning", "failed"] = "warning" if self.falls_back else "failed"
             found = HealthCheck(name="qdrant", status=status, detail=str(error), error=error)
         else:
-            words = (
-                "" if is_ranked else "; it does not rank words, which the store does in its place"
-            )
-            detail = f"Qdrant at {collections.where} answers{words}"
+            detail = f"Qdrant at {collections.where} answers"
             found = HealthCheck(name="qdrant", status="ok", detail=detail)
         return [*self.kept.check_health(), found]
 
@@ -107,6 +103,7 @@ def _examine(projection: Projection, dataset: str, found: FindingCollector) -> N
         differences = [
             (field, owner, name, there)
             for field in FIELDS
+            if field != "document"
             for owner, name, there in _differences(projection, dataset, field, trusted)
         ]
         again = projection.trusted(dataset)
@@ -128,7 +125,9 @@ def _examine(projection: Projection, dataset: str, found: FindingCollector) -> N
 def _differences(
     projection: Projection, dataset: str, field: Field, trusted: Trusted
 ) -> Iterator[tuple[int, str, int]]:
-    """The owners that have more or fewer points than units, their names, and how many more."""
+    """The owners that have more or fewer points than units with a vector, their names, and how many
+    more."""
+    dimension = trusted.place.layout.dimension
     log, collections = projection.truth.log, projection.collections
     after = -1
     while True:
@@ -137,7 +136,7 @@ def _differences(
         units: Counter[int] = Counter()
         names: dict[int, str] = {}
         for unit in log.units(dataset, field, owners):
-            units[unit.owner] += 1
+            units[unit.owner] += unit.vector is not None and len(unit.vector) == dimension
             names[unit.owner] = unit.name
         last = owners[-1] if len(owners) == _OWNERS_AT_ONCE else None
         where = Filter(
@@ -157,9 +156,10 @@ def _differences(
 
 
 class QdrantStore(QdrantDiagnostics, SqlStore):
-    """A primary store in SQLite or PostgreSQL with a projection in Qdrant for searches.
+    """A primary store in SQLite or PostgreSQL with a projection in Qdrant for vector searches.
 
-    Everything is read from and written to the primary store; a search first updates the projection.
+    Everything is read from and written to the primary store, which also answers keyword searches; a
+    vector search first updates the projection.
     Thread-safe and fork-safe; several processes may have it open if the primary store allows it.
     Use it as a context manager, or close it.
 

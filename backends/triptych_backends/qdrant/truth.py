@@ -16,7 +16,6 @@ from triptych import deadlines
 from triptych.contracts import Capabilities
 from triptych.errors import CancelledError, StoreLockedError
 from triptych.records import DatasetStats
-from triptych.text import get_analyzer
 from triptych_backends.index import LogPosition
 from triptych_backends.qdrant.points import BusyError
 from triptych_backends.sql import Searcher, SqlChangeLog, SqlChunks, SqlDocuments, SqlLayers
@@ -87,14 +86,12 @@ class TruthStore(Protocol):
 
 @frozen(kw_only=True)
 class Layout:
-    """How a dataset lies in Qdrant: by which analyzer, and in which space.
+    """How a dataset lies in Qdrant: in which space.
 
     ``dimension`` is 0 and ``space`` "" while the dataset has no vectors. What was laid out
     otherwise is laid out again.
     """
 
-    language: str
-    analyzer: str
     space: str
     dimension: int
 
@@ -108,18 +105,13 @@ class Truth:
 
     def layout(self, dataset: str) -> Layout:
         """How the dataset is to be laid out now."""
-        profile = self.log.profile(dataset)
+        space = self.log.profile(dataset).space
         dimension = 0
-        if profile.space:
+        if space:
             with self.database.reading() as session:
                 row = session.one(_DIMENSION, dataset=dataset)
             dimension = row[0] if row else 0
-        return Layout(
-            language=profile.language,
-            analyzer=get_analyzer(profile.language).signature,
-            space=profile.space if dimension else "",
-            dimension=dimension,
-        )
+        return Layout(space=space if dimension else "", dimension=dimension)
 
     def has(self, position: LogPosition, head: LogPosition) -> bool:
         """Whether the log, whose newest entry is ``head``, has what a reader saw at ``position``.
@@ -145,20 +137,18 @@ _REST = re.compile(r"text|[0-9a-f]{12}-\d+")
 class Place:
     """Where a dataset's points are, and how they were made.
 
-    ``has_empty`` is False if no unit is without tokens. ``made`` says which points they are: those
-    that are made from the beginning have another. Points of the states ``cut`` do not count: see
-    `Position`.
+    ``made`` says which points they are: those that are made from the beginning have another. Points
+    of the states ``cut`` do not count: see `Position`.
     """
 
     collection: str
     layout: Layout
-    has_empty: bool = False
     made: str = ""
     cut: tuple[int, ...] = ()
 
 
 def place_of(prefix: str, layout: Layout) -> Place:
-    """The collection of the layout's embedding space, or the one for points of text alone."""
+    """The collection of the layout's embedding space, or the one for datasets without vectors."""
     if not layout.dimension:
         return Place(collection=f"{prefix}-text", layout=layout)
     space = hashlib.sha256(layout.space.encode()).hexdigest()[:12]

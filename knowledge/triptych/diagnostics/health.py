@@ -54,7 +54,6 @@ def check_health(
     probe: bool,
     sparse_encoder: SparseEncoder | None = None,
     next_embedder: Embedder | None = None,
-    tuned: Callable[[DatasetStats], HealthCheck | None] = lambda each: None,
     refused: Callable[[str], Iterator[tuple[str, str]]] = lambda each: iter(()),
 ) -> Health:
     """Every check, worst news included: one that fails does not keep the others from running.
@@ -77,9 +76,7 @@ def check_health(
     if checks[0].status == "ok":
         checks += _guarded(
             "datasets",
-            lambda: dataset_checks(
-                stats(), embedder, sparse_encoder, next_embedder, tuned, refused
-            ),
+            lambda: dataset_checks(stats(), embedder, sparse_encoder, next_embedder, refused),
         )
     return Health(checks=tuple(checks))
 
@@ -144,7 +141,6 @@ def dataset_checks(
     embedder: Embedder | None,
     sparse_encoder: SparseEncoder | None = None,
     next_embedder: Embedder | None = None,
-    tuned: Callable[[DatasetStats], HealthCheck | None] = lambda each: None,
     refused: Callable[[str], Iterator[tuple[str, str]]] = lambda each: iter(()),
 ) -> list[HealthCheck]:
     """What keeps a dataset from its best answers, each with what to do about it."""
@@ -211,8 +207,6 @@ def dataset_checks(
             )
         if not found:
             checks.append(HealthCheck(name=name, status="ok", detail=f"{name} is fresh"))
-        said = tuned(each)
-        checks += [said] if said else []
         if each.pending or each.sparse_pending:
             checks += _refusals(each.dataset_id, refused)
     return checks

@@ -26,11 +26,10 @@ from triptych.records.serialization import from_dict, to_dict
 
 
 class Granularity(StrEnum):
-    """The ranked unit: documents, chunks, or documents ranked by their best chunk."""
+    """The ranked unit: documents or chunks."""
 
     DOCUMENT = "document"
     CHUNK = "chunk"
-    BEST_CHUNK = "best chunk"
 
 
 @attrs.frozen(kw_only=True, slots=True)

@@ -27,7 +27,7 @@ from triptych.evaluation.metrics import (
 from triptych.evaluation.results import Evaluation, Granularity, ModeResult
 from triptych.evaluation.significance import Estimate, bootstrap, few_queries_warning
 from triptych.evaluation.targets import Place, Targets, chunk_places, document_places, find_targets
-from triptych.records import Hit, Mode, Query, Result, check_whole, is_valid_mode, to_mode
+from triptych.records import Hit, Mode, Result, check_whole, is_valid_mode, to_mode
 from triptych.search.pipeline_record import Pipeline, rewriters_of
 from triptych.search.question_log import unlogged
 from triptych.search.retrievers import SPARSE
@@ -273,11 +273,6 @@ class EvaluationRun:
         result = self.ask(mode, query.text, self.depth + targets.spare)
         took = (time.perf_counter() - began) * 1_000
         hits = [hit for hit in result.hits if hit.doc_name not in targets.excluded]
-        if self.granularity is Granularity.BEST_CHUNK:
-            best: dict[str, Hit] = {}
-            for hit in hits:
-                best.setdefault(hit.doc_name, hit)
-            hits = list(best.values())
         hits = hits[: self.depth]
         if self.granularity is not Granularity.CHUNK:
             return document_places(hits), took, result.warnings
@@ -350,7 +345,6 @@ def _configuration(desk: EvaluationRun, stats: triptych.DatasetStats) -> dict[st
         "chunker": None if config is None else config.chunker_sig,
         "language": None if config is None else config.language,
         "ranker": repr(desk.service.ranker),
-        "tuned": tuned_choice(desk.service, desk.dataset_id),
         "postprocessors": list(map(repr, desk.service.options.postprocessors)),
         "depth": desk.depth,
         "cutoffs": list(desk.cutoffs),
@@ -420,9 +414,3 @@ def _run_warnings(refused: Mapping[str, Exception], warned: Sequence[str]) -> It
 def _list(names: Sequence[str]) -> str:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(map(repr, names[:_SHOWN])) + more
-
-
-def tuned_choice(service: Service, dataset_id: str) -> dict[str, Any]:
-    """What a hybrid search for the dataset's chunks has in place of the Service's ranker."""
-    query = Query(text="any", dataset_id=dataset_id)
-    return dict(service.searches.resolver.resolve(query).query.choice)

@@ -129,10 +129,9 @@ class ResolvedQuery:
     variant's (see `QueryVariant`). ``vector`` is what vector lanes search for when the caller has
     it already.
 
-    ``choice`` is what differs from the engine's ranker (`fusion.chosen_ranker`). ``lanes`` are
-    those that a hybrid search runs, None for all of them. ``sparse_dataset_ids`` are
-    the datasets whose sparse vectors are of ``sparse_sig``, the sparse encoder's signature, and
-    ``sparse`` is what it made of ``text``.
+    ``lanes`` are those that a hybrid search runs, None for all of them. ``sparse_dataset_ids``
+    are the datasets whose sparse vectors are of ``sparse_sig``, the sparse encoder's signature,
+    and ``sparse`` is what it made of ``text``.
     """
 
     text: str
@@ -161,7 +160,6 @@ class ResolvedQuery:
     sparse_dataset_ids: tuple[str, ...] = ()
     sparse_sig: str = ""
     sparse: SparseVector | None = attrs.field(default=None, repr=False)
-    choice: Mapping[str, int | float | str] = attrs.field(factory=dict)
 
     @property
     def embedded(self) -> tuple[tuple[EmbedKind, str], ...]:

@@ -55,7 +55,7 @@ def disagreement(
     return (
         f"dataset {dataset_id!r}: its keyword and vector lanes agree on {mean:.0%} of their first "
         f"ten hits, where {_USUAL:.0%} or more is usual: write 30 questions and the files that "
-        "answer them into golden.yaml, and let `triptych eval tune golden.yaml --apply` weigh them"
+        "answer them into golden.yaml, and let `triptych eval retrieval golden.yaml` measure each"
     )
 
 

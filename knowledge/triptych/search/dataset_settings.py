@@ -13,7 +13,7 @@ CALIBRATION_SETTINGS: Final = "answerability/"
 """The calibration of a dataset: `triptych.search.answerability`."""
 
 TUNED_SETTINGS: Final = "tuned/"
-"""The ranker that a dataset is tuned to: `triptych.search.tuned`."""
+"""A ranker that an earlier version tuned for the dataset. Searches do not read it."""
 
 GOLDEN_SETTINGS: Final = "golden/"
 """Golden questions about a dataset, as ``triptych eval`` reads them: those kept in the console."""

@@ -18,10 +18,10 @@ from triptych import telemetry
 from triptych._internal.turns import SEARCHES
 from triptych._internal.wording import FailureWarning
 from triptych.contracts import Ranker, Retriever, Store
+from triptych.contracts.lane_warnings import collected_warnings
 from triptych.errors import CancelledError, NotAvailableError, ValidationError
 from triptych.records import Candidate, Candidates, ChunkPlace, Mode, RankedList, ResolvedQuery
-from triptych.search.fusion import ZScoreRanker, best_of, chosen_ranker, depth_of, in_order
-from triptych.telemetry import collected_warnings
+from triptych.search.fusion import ZScoreRanker, best_of, depth_of, in_order
 
 Target = Literal["chunk", "layer", "document"]
 T = TypeVar("T")
@@ -197,8 +197,7 @@ class SearchEngine:
                 f"no lane{named} is wired for {target} search: use a search for which this store "
                 "has lanes, or give the SearchEngine a retriever"
             )
-        ranker = chosen_ranker(query.choice, self.ranker)
-        wanted = depth_of(ranker, query.top_k)
+        wanted = depth_of(self.ranker, query.top_k)
         if keep is None and wanted > query.limit:
             variants = [attrs.evolve(each, limit=wanted) for each in variants]
             query = variants[0]
@@ -214,7 +213,7 @@ class SearchEngine:
                 if ranked is not None and variant.group == group
             ]
             if ranked_lists:
-                rankings.append(_ranked(several, ranked_lists, ranker))
+                rankings.append(_ranked(several, ranked_lists, self.ranker))
         return FusedRanking(
             candidates=rankings[0] if len(rankings) == 1 else best_of(rankings),
             warnings=tuple(warnings),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from operator import itemgetter
-from typing import Any, TypeVar, cast, overload
+from typing import Any, TypeVar, overload
 
 import attrs
 import numpy as np
@@ -38,9 +38,6 @@ DEFAULT_Z_SCORE_DEPTH = 50
 """The number of candidates from each lane for `ZScoreRanker`: docs/explanation/retrieval.md."""
 
 _EQUAL = 1e-12  # a share of the scores: what differs by less differs by rounding
-
-WEIGHT = "weights."
-"""The prefix of keys for lane weights in the choice of a ranker."""
 
 _Key = tuple[str, Hashable]  # dataset, and the repository's own key
 _KEY = itemgetter(3, 4)
@@ -400,34 +397,3 @@ def build_ranker(ranker: Ranker | str, weights: Mapping[str, float] | None = Non
     if ranker not in RANKERS:
         raise ValidationError(f"no ranker is called {ranker!r}: use one of {', '.join(RANKERS)}")
     return RANKERS[ranker](weights=weights or {})
-
-
-def chosen_ranker(choice: Mapping[str, Any], ranker: Ranker) -> Ranker:
-    """Return the ranker of ``choice``, else ``ranker``, with the weights and depth of
-    ``choice``."""
-    values: dict[str, Any] = {}
-    weights = {
-        key.removeprefix(WEIGHT): value for key, value in choice.items() if key.startswith(WEIGHT)
-    }
-    if weights:
-        values["weights"] = weights
-    if "depth" in choice:
-        values["depth"] = choice["depth"]
-    name = choice.get("ranker")
-    if name is not None:
-        if name not in RANKERS:
-            raise ValidationError(f"there is no ranker {name!r}: choose from {', '.join(RANKERS)}")
-        ranker = RANKERS[name]()
-        # A grid of rankers and depths tries the depths of the one that has a depth.
-        if not hasattr(ranker, "depth"):
-            values.pop("depth", None)
-    kind: type[Any] = type(ranker)
-    known = attrs.fields_dict(kind) if attrs.has(kind) else {}
-    for key in values:
-        if key not in known:
-            raise ValidationError(
-                f"the ranker {kind.__name__} has no {key}: leave {key} out of the grid, or "
-                f"put into it a ranker that has: {', '.join(RANKERS)}"
-            )
-    made: Any = ranker
-    return ranker if not values else cast(Ranker, attrs.evolve(made, **values))

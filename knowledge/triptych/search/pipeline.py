@@ -36,11 +36,10 @@ from triptych.search.postprocessing import KeywordBoost, run_steps
 from triptych.search.query import Moment, has_words, validate
 from triptych.search.query_vectors import SearchProbe, embed_queries
 from triptych.search.reach import SPARE, Reach
-from triptych.search.request import Found, RequestResolver, SearchRequest, Tuned
+from triptych.search.request import Found, RequestResolver, SearchRequest
 from triptych.search.retrievers import SPARSE
 from triptych.search.strength import evidence_of
 from triptych.search.trace import note, note_retrieval
-from triptych.search.tuned import not_tuned
 from triptych.vectors.embedding import mean_vector
 
 if TYPE_CHECKING:
@@ -87,7 +86,6 @@ class SearchPipeline:
     _locate: Callable[[], Callable[[DocumentInfo], Path | None]] | None = None
     _past_stores: Callable[[], PastStores] | None = None
     _judge: ResultJudge | None = None
-    _tuned: Tuned = not_tuned
     resolver: RequestResolver = attrs.field(init=False)
     _hydrator: Hydrator = attrs.field(init=False)
 
@@ -99,7 +97,7 @@ class SearchPipeline:
     @resolver.default
     def _make_resolver(self) -> RequestResolver:
         chunks, lanes = self._store.chunks, self._engine.lanes
-        return RequestResolver(self._living, chunks, self._derivation, lanes, self._tuned)
+        return RequestResolver(self._living, chunks, self._derivation, lanes)
 
     @_hydrator.default
     def _make_hydrator(self) -> Hydrator:
@@ -120,11 +118,8 @@ class SearchPipeline:
         No ``lanes`` are all, and None is this one's ranker.
         """
         steps = KeywordBoost(), *postprocessors
-        tuned = not_tuned if lanes or ranker else self._tuned
         with closing(self._engine.derive(lanes=lanes, ranker=ranker)) as engine:
-            yield attrs.evolve(
-                self, engine=engine, tuned=tuned, rewriter=rewriter, postprocessors=steps
-            )
+            yield attrs.evolve(self, engine=engine, rewriter=rewriter, postprocessors=steps)
 
     @property
     def configuration(self) -> Mapping[str, str]:

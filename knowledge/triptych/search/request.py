@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -36,14 +36,8 @@ from triptych.text import CorpusStats, get_analyzer
 
 if TYPE_CHECKING:
     from triptych.derivation.layers import Inputs
-    from triptych.records import HealthCheck
 
 VECTOR = str(Mode.VECTOR)
-
-Choice = Mapping[str, int | float | str]
-"""What differs from the Service's ranker: ``ranker``, ``depth``, ``weights.LANE``."""
-Tuned = Callable[[Mapping[str, DatasetConfig | None]], tuple[Choice, "HealthCheck | None"]]
-"""From the datasets' configurations to the choice that holds for them, and what to say of it."""
 
 
 @attrs.frozen(kw_only=True)
@@ -126,7 +120,6 @@ class RequestResolver:
     _chunks: ChunkRepo
     _derivation: Deriver
     lanes: Sequence[str]
-    _tuned: Tuned
 
     def lanes_of(self, mode: Mode | str | None) -> tuple[str, ...]:
         """Return the lanes that a search for chunks in ``mode`` runs, if no dataset lacks one."""
@@ -220,10 +213,6 @@ class RequestResolver:
                 self._living.stored, self._chunks, in_space, dense(embed_sig), self._living.moment
             )
             warnings += (_pending(mode, pending),) if pending else ()
-        choice: Choice = {}
-        if searched and not documents and mode == Mode.HYBRID:
-            choice, check = self._tuned(configs)
-            warnings += (str(check),) if check and check.status == "warning" else ()
         if query.fresh_only:
             filter_ = attrs.evolve(filter_, fresh=self._fresh(query.layer, spaces.values()))
         reach = query.offset + query.top_k
@@ -250,7 +239,6 @@ class RequestResolver:
             ),
             sparse_dataset_ids=tuple(in_sparse),
             sparse_sig=encoder,
-            choice=choice,
         )
         if documents:
             target: Target = "document"

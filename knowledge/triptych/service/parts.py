@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import attrs
@@ -19,7 +19,6 @@ from triptych.search.engine import SearchEngine
 from triptych.search.pipeline import SearchPipeline
 from triptych.search.pipeline_record import one_rewriter, rewriters_of
 from triptych.search.postprocessing import KeywordBoost
-from triptych.search.request import Tuned
 from triptych.search.retrievers import (
     BM25Retriever,
     DocumentBM25Retriever,
@@ -29,7 +28,6 @@ from triptych.search.retrievers import (
     SparseRetriever,
     VectorRetriever,
 )
-from triptych.search.tuned import not_tuned, read_tuned
 from triptych.service.options import ServiceOptions
 from triptych.vectors.embedding import check_keeps_sparse
 
@@ -105,7 +103,6 @@ class Parts:
         )
         self.engine: SearchEngine = _engine(store, can, options)
         self._noted = log = self.log if options.question_log else None
-        self.tuned: Tuned = partial(read_tuned, can.settings, self.engine.ranker)
         self.judge: ResultJudge = ResultJudge(store.chunks, can.settings, can.document_search, log)
 
     @cached_property
@@ -238,7 +235,6 @@ def build_search(
         NotAvailableError: a semantic cache is configured, but the store keeps no answers.
     """
     options, can = parts.options, parts.capabilities
-    same_lanes = engine.retrievers == parts.engine.retrievers
     searches = SearchPipeline(
         store=parts.store,
         living=parts.living,
@@ -250,8 +246,6 @@ def build_search(
         locate=options.locate,
         past_stores=parts.past,
         judge=parts.judge,
-        # Who names lanes or a ranker has chosen already.
-        tuned=parts.tuned if same_lanes and engine.ranker is parts.engine.ranker else not_tuned,
     )
     if options.semantic_cache is None:
         return SearchParts(engine, searches, None)

@@ -121,7 +121,6 @@ class Upkeep(ServiceBase):
             next_embedder=self.options.next_embedder,
             probe=probe,
             sparse_encoder=self.options.sparse_encoder,
-            tuned=lambda each: self._parts.tuned({each.dataset_id: each.config})[1],
             refused=lambda each: refusals(self.chunks, self.capabilities.settings, each),
         )
 
@@ -156,6 +155,7 @@ class Upkeep(ServiceBase):
         from triptych.derivation.batches import check_progress
         from triptych.diagnostics.doctor import Doctor
         from triptych.search.agreement import MOST_DATASETS, disagreement
+        from triptych.search.dataset_settings import TUNED_SETTINGS, forget_settings
 
         check_progress(progress)
         if dataset_id is None:
@@ -166,6 +166,17 @@ class Upkeep(ServiceBase):
         doctor = Doctor(self.store, self.capabilities, self._parts.deriver, self._parts.rebuilds)
         report = doctor.report(datasets, repair=repair, progress=progress)
         advice, skipped = list[str](), list(report.skipped)
+        settings = self.capabilities.settings
+        for each in datasets():
+            if settings is None or settings.get_setting(TUNED_SETTINGS + each) is None:
+                continue
+            if repair:
+                forget_settings(settings, each, [TUNED_SETTINGS])
+            else:
+                advice.append(
+                    f"dataset {each!r} keeps a tuned ranker, which searches do not use: give a "
+                    "pipeline its weights; `triptych doctor --repair` removes it"
+                )
         compared = datasets() if report.clean else ()
         for each in compared[:MOST_DATASETS]:
             try:

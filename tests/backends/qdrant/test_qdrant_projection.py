@@ -23,10 +23,11 @@ from qdrant_client.models import FieldCondition, Filter, Range
 
 from support.qdrant_edge import EdgeCollections
 from support.qdrant_late import Late
+from triptych.contracts.lane_warnings import collected_warnings
 from triptych.deadlines import CancelScope, deadline
 from triptych.errors import CancelledError, StoreLockedError
-from triptych.telemetry import collected_warnings
-from triptych.testing.builders import fill, keyword_query, put, vector_of, vector_query
+from triptych.records import ChunkQuery
+from triptych.testing.builders import fill, put, vector_of, vector_query
 from triptych.testing.oracle import entries
 from triptych_backends.qdrant import AwayError, BusyError, Point, QdrantStore
 from triptych_backends.qdrant.points import DATASET, POSITION, STATE, UNIT, point_id
@@ -70,6 +71,10 @@ def open_store(folder: Path, collections: EdgeCollections | None = None) -> Qdra
     return QdrantStore(truth, collections or EdgeCollections(folder / "qdrant"))
 
 
+def near(*datasets: str, text: str = "salmon") -> ChunkQuery:
+    return vector_query(vector_of(text), *datasets)
+
+
 def points(store: QdrantStore, *units: str) -> list[dict[str, Any]]:
     """All points of these units, of any when none is named, whatever collection they are in."""
     found = [
@@ -81,15 +86,14 @@ def points(store: QdrantStore, *units: str) -> list[dict[str, Any]]:
 
 
 def assert_is_projected(store: QdrantStore, dataset: str = "d") -> None:
-    """The points are the truth's chunks and documents, each once, and none else."""
-    store.chunks.search(keyword_query("salmon", dataset))
+    """The points are the truth's chunks, each once, and none else."""
+    store.chunks.search(near(dataset))
     chunks = sorted((each.doc_name, each.index) for each in store.chunks.iter_chunks(dataset))
     assert sorted((p["name"], p["index"]) for p in points(store, "chunk")) == chunks
-    names = sorted(info.name for info in store.documents.list(dataset))
-    assert sorted(point["name"] for point in points(store, "document")) == names
-    near = vector_query(vector_of("salmon 3"), dataset, top_k=3)
-    local = store.truth.searcher.search("chunk", near)
-    assert [(e.doc_name, e.index, e.key) for e in store.chunks.search(near)] == [
+    assert {point[UNIT] for point in points(store)} <= {"chunk", POSITION}
+    asked = vector_query(vector_of("salmon 3"), dataset, top_k=3)
+    local = store.truth.searcher.search("chunk", asked)
+    assert [(e.doc_name, e.index, e.key) for e in store.chunks.search(asked)] == [
         (e.doc_name, e.index, e.key) for e in local
     ]
 
@@ -127,7 +131,7 @@ def test_another_store_sees_each_write_before_it_searches(tmp_path: Path) -> Non
         fill(one, "d", {"a": "salmon"})
         for number in range(5):
             fill(one, "d", {f"{number}": f"trout {number}"})
-            found = other.chunks.search(keyword_query(f"trout {number}", "d"))
+            found = other.chunks.search(near("d", text=f"trout {number}"))
             assert found[0].doc_name == f"{number}"
 
 
@@ -146,9 +150,9 @@ def test_a_projection_that_ends_at_any_change_is_completed(tmp_path: Path, after
         fill(store, "d", contents)
         collections.left = at
         try:
-            store.chunks.search(keyword_query("salmon", "d"))
+            store.chunks.search(near("d"))
             edit(store)
-            store.chunks.search(keyword_query("salmon", "d"))
+            store.chunks.search(near("d"))
             done = True
         except Killed:
             pass
@@ -164,7 +168,7 @@ import os, sys
 from pathlib import Path
 from support.qdrant_edge import EdgeCollections
 from support.qdrant_late import Late
-from triptych.testing.builders import keyword_query
+from triptych.testing.builders import vector_of, vector_query
 from triptych_backends.qdrant import QdrantStore
 from triptych_backends.sqlite import SqliteStore
 
@@ -181,7 +185,7 @@ class Killing(EdgeCollections):
 store = QdrantStore(
     SqliteStore.open(folder / "kb.db", background_index=False), Killing(folder / "qdrant")
 )
-store.chunks.search(keyword_query("salmon", "d"))
+store.chunks.search(vector_query(vector_of("salmon"), "d"))
 """
 
 
@@ -233,27 +237,26 @@ def test_requests_that_arrive_after_others_took_over_do_no_harm(
             name = f"d{at}"
             fill(store, name, {"kept": "salmon 3\n\nriver"})
             if not fresh:
-                store.chunks.search(keyword_query("salmon", name))
+                store.chunks.search(near(name))
             fill(store, name, {"gone": "salmon salmon\n\nriver", "less": "salmon\n\nriver 1"})
             ended = True
             for _ in range(tries):
                 late.left = at
                 try:
-                    store.chunks.search(keyword_query("salmon", name))
+                    store.chunks.search(near(name))
                 except AwayError:
                     ended = False
             late.left = 1_000_000
             store.documents.delete(name, "gone")
             fill(store, name, {"less": "salmon"})
-            near, words = vector_query(vector_of("salmon"), name), keyword_query("salmon", name)
-            before = [entries(store.chunks.search(each)) for each in (near, words)]
+            before = entries(store.chunks.search(near(name)))
             late.arrive()
-            assert [entries(store.chunks.search(each)) for each in (near, words)] == before
+            assert entries(store.chunks.search(near(name))) == before
             fill(store, name, {"more": "stone"})
-            store.chunks.search(near)
+            store.chunks.search(near(name))
             held = sorted(p["name"] for p in points(store, "chunk") if p[DATASET] == name)
             assert held == ["kept", "kept", "less", "more"]
-    assert at > 4
+    assert at > 3
 
 
 def test_requests_that_arrive_after_a_purge_bring_nothing_back(tmp_path: Path) -> None:
@@ -264,21 +267,21 @@ def test_requests_that_arrive_after_a_purge_bring_nothing_back(tmp_path: Path) -
         late.left = 1
         for name in ("d", "e"):
             with pytest.raises(AwayError):
-                store.chunks.search(keyword_query("salmon", name))
+                store.chunks.search(near(name))
             late.left = 1
         late.left = 1_000_000
         store.documents.delete("d", "a")
         store.documents.delete_dataset("e")
         store.scrub()
         fill(store, "d", {"b": "stone"})
-        assert store.chunks.search(keyword_query("salmon", "d")) == []
+        assert [each.doc_name for each in store.chunks.search(near("d"))] == ["b"]
         late.arrive()
-        assert sorted(each["name"] for each in points(store, "document")) == ["a", "a", "b"]
-        for name in ("d", "e"):
-            assert store.chunks.search(keyword_query("salmon", name)) == []
+        assert sorted(each["name"] for each in points(store, "chunk")) == ["a", "a", "b"]
+        assert [each.doc_name for each in store.chunks.search(near("d"))] == ["b"]
+        assert store.chunks.search(near("e")) == []
         fill(store, "d", {"b": "stone"})
-        assert store.chunks.search(keyword_query("salmon", "d")) == []
-        held = [(each[DATASET], each["name"]) for each in points(store, "document")]
+        assert [each.doc_name for each in store.chunks.search(near("d"))] == ["b"]
+        held = [(each[DATASET], each["name"]) for each in points(store, "chunk")]
         assert sorted(held) == [("d", "b"), ("e", "a")]
     with open_store(tmp_path) as store:
         fill(store, "d", {"b": "trout"})
@@ -289,12 +292,12 @@ def test_a_dataset_that_was_deleted_meanwhile_is_swept(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         fill(store, "d", {"a": "salmon"})
         fill(store, "e", {"a": "salmon"})
-        store.chunks.search(keyword_query("salmon", "d", "e"))
+        store.chunks.search(near("d", "e"))
         store.documents.delete_dataset("d")
     with open_store(tmp_path) as store:
-        store.chunks.search(keyword_query("salmon", "e"))
+        store.chunks.search(near("e"))
         put(store, "e", "b", "trout")
-        store.chunks.search(keyword_query("salmon", "e"))
+        store.chunks.search(near("e"))
         assert {point[DATASET] for point in points(store)} == {"e"}
 
 
@@ -320,30 +323,13 @@ def test_two_stores_of_one_name_are_seen(tmp_path: Path, caplog: pytest.LogCaptu
     assert "Two stores need names of their own" in caplog.text
 
 
-def test_a_server_that_begins_to_rank_words_ranks_what_is_there(tmp_path: Path) -> None:
-    shared = EdgeCollections(tmp_path / "qdrant")
-    shared.has_ranked_words = False
-    query = keyword_query("salmon", "d")
-    with open_store(tmp_path, shared) as store:
-        fill(store, "d", {"a": "salmon river"})
-        wanted = [(each.doc_name, each.score) for each in store.chunks.search(query)]
-        near = vector_query(vector_of("salmon river"), "d")
-        assert [each.doc_name for each in store.chunks.search(near)] == ["a"]
-        assert len(wanted) == 1
-    upgraded = EdgeCollections(tmp_path / "qdrant")
-    with open_store(tmp_path, upgraded) as store:
-        found = [(each.doc_name, each.score) for each in store.chunks.search(query)]
-        assert [name for name, _ in found] == ["a"]
-        assert found[0][1] == pytest.approx(wanted[0][1], abs=1e-5)
-
-
 def test_a_vector_of_any_length_is_a_query(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         fill(store, "d", {"a": "salmon river", "b": "stone"})
         for length in (0.5, 3.0, 0.0):
-            near = vector_query(np.float32(length) * vector_of("salmon river"), "d")
-            found = store.chunks.search(near)
-            wanted = store.truth.searcher.search("chunk", near)
+            asked = vector_query(np.float32(length) * vector_of("salmon river"), "d")
+            found = store.chunks.search(asked)
+            wanted = store.truth.searcher.search("chunk", asked)
             assert [each.doc_name for each in found] == [each.doc_name for each in wanted]
             assert [each.score for each in found] == pytest.approx(
                 [each.score for each in wanted], abs=1e-5
@@ -383,23 +369,23 @@ def test_one_thread_at_a_time_writes_and_others_wait_for_so_long(
         store = QdrantStore(truth, shared)
         fill(store, "d", {"a": "salmon"})
         fill(store, "e", {"a": "salmon"})
-        feeding = pool.submit(store.chunks.search, keyword_query("salmon", "d"))
+        feeding = pool.submit(store.chunks.search, near("d"))
         try:
             assert shared.begun.wait(60)
             other = QdrantStore(truth, shared, falls_back=True)
             for each in (store, other):
                 with deadline(0.05), pytest.raises(CancelledError):
-                    each.chunks.search(keyword_query("salmon", "e"))
+                    each.chunks.search(near("e"))
             with pytest.raises(BusyError, match="has been writing"):
                 store.projection.up_to_date("e", wait=0.01)
             with collected_warnings() as warned:
-                found = other.chunks.search(keyword_query("salmon", "e"))
+                found = other.chunks.search(near("e"))
             assert [each.doc_name for each in found] == ["a"]
             assert "has been writing" in warned[0]
         finally:
             shared.go_on.set()
         assert len(feeding.result()) == 1
-        assert len(store.chunks.search(keyword_query("salmon", "e"))) == 1
+        assert len(store.chunks.search(near("e"))) == 1
         shared.close()
 
 
@@ -412,9 +398,9 @@ def test_a_search_need_not_wait_for_all_that_another_dataset_has_to_write(
     with open_store(tmp_path, shared) as store, ThreadPoolExecutor(2) as pool:
         fill(store, "d", dict(list(PAGES.items())[:12]))
         fill(store, "e", {"a": "salmon"})
-        feeding = pool.submit(store.chunks.search, keyword_query("salmon", "d"))
+        feeding = pool.submit(store.chunks.search, near("d"))
         assert shared.begun.wait(60)
-        small = pool.submit(store.chunks.search, keyword_query("salmon", "e"))
+        small = pool.submit(store.chunks.search, near("e"))
         shared.go_on.set()
         assert len(small.result()) == 1
         assert len(feeding.result()) > 1
@@ -430,7 +416,7 @@ def test_a_deadline_ends_a_feed_between_two_parts(tmp_path: Path) -> None:
     with open_store(tmp_path, shared) as store:
         fill(store, "d", PAGES)
         with deadline() as shared.scope, pytest.raises(CancelledError):
-            store.chunks.search(keyword_query("salmon", "d"))
+            store.chunks.search(near("d"))
         (position,) = points(store, POSITION)
         assert position["seq"] > 0
         assert position["cut"] == []
@@ -475,6 +461,6 @@ def test_one_process_at_a_time_writes(tmp_path: Path) -> None:
             truth.database.turn("qdrant"),
             pytest.raises(StoreLockedError, match="has been writing"),
         ):
-            QdrantStore(other, shared).chunks.search(keyword_query("salmon", "d"))
-        assert len(QdrantStore(other, shared).chunks.search(keyword_query("salmon", "d"))) == 1
+            QdrantStore(other, shared).chunks.search(near("d"))
+        assert len(QdrantStore(other, shared).chunks.search(near("d"))) == 1
         shared.close()

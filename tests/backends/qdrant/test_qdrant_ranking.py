@@ -37,22 +37,6 @@ def shown(found: list[Candidate]) -> list[tuple[str, float]]:
     return [(each.doc_name, each.score) for each in found]
 
 
-def test_a_word_that_a_query_repeats_counts_as_often(tmp_path: Path) -> None:
-    contents = {
-        f"{number:02}": "salmon " * (number % 7) + "river " * (number % 5) + "stone"
-        for number in range(60)
-    }
-    with open_store(tmp_path) as store, MemoryStore() as other:
-        for each in (store, other):
-            fill(each, "d", contents)
-        for text in ("river salmon river", "stone stone stone river", "salmon salmon salmon"):
-            for top_k in (1, 5, 100):
-                query = keyword_query(text, "d", top_k=top_k)
-                wanted = [each.score for each in other.chunks.search(query)]
-                found = [each.score for each in store.chunks.search(query)]
-                assert found == pytest.approx(wanted, abs=3 * FLOAT32)
-
-
 def test_datasets_of_two_spaces_are_searched_together(tmp_path: Path) -> None:
     """They lie in two collections; the statistics of words are those of both."""
     from attrs import evolve
@@ -88,31 +72,3 @@ def test_a_filter_that_few_pass_is_not_short(tmp_path: Path) -> None:
             assert {each.doc_name for each in store.chunks.search(query)} == {
                 name for name in contents if name.endswith("7")
             }
-
-
-@pytest.mark.parametrize("unit", ["chunks", "documents"])
-def test_units_without_tokens_count_in_the_statistics(tmp_path: Path, unit: str) -> None:
-    contents = {"a": "salmon river", "b": "salmon", "c": "stone " * 9, "e": "!!!", "f": "\N{FISH}"}
-    with open_store(tmp_path) as store, MemoryStore() as other:
-        for each in (store, other):
-            fill(each, "d", contents)
-            fill(each, "bare", {"e": "..."})
-        for text in ("salmon river", "salmon river river"):
-            for datasets in (("d",), ("d", "bare"), ("bare",)):
-                query = keyword_query(text, *datasets)
-                wanted, found = (
-                    each.chunks.search(query)
-                    if unit == "chunks"
-                    else each.capabilities.document_search.search_docs(query)
-                    for each in (other, store)
-                )
-                assert [name for name, _ in shown(found)] == [name for name, _ in shown(wanted)]
-                assert [each.score for each in found] == pytest.approx(
-                    [each.score for each in wanted], abs=3 * FLOAT32
-                )
-
-
-def test_a_query_that_repeats_a_word_may_match_nothing(tmp_path: Path) -> None:
-    with open_store(tmp_path) as store:
-        fill(store, "d", {"a": "salmon"})
-        assert store.chunks.search(keyword_query("xyzzy xyzzy", "d")) == []

@@ -145,14 +145,15 @@ def test_points_newer_than_a_restored_backup_are_removed(tmp_path: Path, qdrant:
         assert found(store, "perch") == ["a"]
 
 
-def test_a_request_stays_of_some_megabytes(tmp_path: Path, qdrant: Faulty) -> None:
+def test_a_request_is_bounded(
+    tmp_path: Path, qdrant: Faulty, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("triptych_backends.qdrant.feed.BYTES_AT_ONCE", 10_000)
     with open_store(tmp_path, qdrant) as store:
-        text = "salmon river " * 60_000
-        documents = [NewDocument(name=f"{n}", content=f"{text}{n}") for n in range(12)]
-        store.documents.put_many("d", documents)
+        fill(store, "d", {f"{n:02}": f"salmon {n}" for n in range(40)})
         assert store.projection.up_to_date("d") is not None
-        assert len(points(store, "document")) == 12
-    assert 1_000_000 < qdrant.largest < 8_000_000
+        assert len(points(store, "chunk")) == 40
+    assert 2_000 < qdrant.largest < 10_000
 
 
 def test_two_stores_of_other_datasets_under_one_name_are_seen(
@@ -205,15 +206,12 @@ def test_what_a_feed_left_of_a_deleted_dataset_is_removed(
 
 
 def spoil(store: QdrantStore, collection: str, dataset: str) -> None:
-    """Let the dataset's position be of another analyzer, so that its points are made again."""
-    from attrs import evolve
-
-    from triptych_backends.qdrant.feed import Position
+    """Let the dataset's points be of another format, so that they are made again."""
     from triptych_backends.qdrant.points import POSITION, point_id
 
-    read = Position.read(store.collections.read(collection, point_id(dataset, POSITION)))
-    if read is not None:
-        other = evolve(read, analyzer="another").point(dataset)
+    at = point_id(dataset, POSITION)
+    if position := store.collections.read(collection, at):
+        other = Point(id=at, payload={**position, "format": 0})
         store.collections.put(collection, [other], over=Filter())
 
 
