@@ -4,7 +4,6 @@ from triptych._internal.progress import Progress as Progress, ProgressCallback a
 from triptych._open import open as open
 from triptych.aio import (
     AsyncDataset as AsyncDataset,
-    AsyncPipeline as AsyncPipeline,
     AsyncService as AsyncService,
 )
 from triptych.answers import (

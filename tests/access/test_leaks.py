@@ -225,8 +225,8 @@ def test_cached_answers_do_not_cross_accesses() -> None:
                     assert [(h.doc_name, h.score) for h in found.hits] == [
                         (h.doc_name, h.score) for h in wanted.hits
                     ]
-                    if cached._main.cached is not None:
-                        cached._main.cached.flush()
+                    if cached._parts.cached is not None:
+                        cached._parts.cached.flush()
         # Each found its own answer the second time, and counts itself alone.
         assert [each.cache_stats().hits for each in services[1:]] == [1] * len(accesses)
         assert kb.cache_stats().hits == len(services)

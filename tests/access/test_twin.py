@@ -19,7 +19,7 @@ from triptych.records import Query
 from triptych.records.serialization import to_json
 from triptych.service import Service
 from triptych.service.operations import Effect, operations_of
-from triptych.service.views import Dataset, PipelineView
+from triptych.service.views import Dataset
 from triptych.testing.fakes import ScriptedLLM
 
 Call = Callable[[Service], Any]
@@ -296,6 +296,5 @@ def test_every_method_of_a_view_is_one_of_the_service() -> None:
         "delete": "delete_document", "delete_many": "delete_documents",
         "put_layer": "put_document_layer",
     }  # fmt: skip
-    for view in (Dataset, PipelineView):
-        for name in public(view):
-            assert short.get(name, name) in public(Service), name
+    for name in public(Dataset):
+        assert short.get(name, name) in public(Service), name

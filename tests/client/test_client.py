@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,9 +20,9 @@ from triptych.errors import (
     ValidationError,
 )
 from triptych.search import Pipeline
-from triptych.service.views import Dataset, PipelineView
+from triptych.service.views import Dataset
 from triptych.testing.fakes import ScriptedLLM
-from triptych_adapters.client import RemotePipeline, RemoteService, connect
+from triptych_adapters.client import RemoteService, connect
 from triptych_backends.memory import MemoryStore
 
 TEA = "# Tea\n\nA pot of tea is brewed with water that boils.\n"
@@ -54,16 +53,8 @@ PUBLIC = [name for name in dir(Service) if not name.startswith("_")]
 
 @pytest.mark.parametrize("name", PUBLIC)
 def test_every_method_of_a_service_is_carried_out_there(name: str) -> None:
-    shared = {"dataset"}  # a view that calls the methods
+    shared = {"access", "base", "dataset"}  # a view that calls the methods, and who is restricted
     assert name in shared or getattr(RemoteService, name) is not getattr(Service, name)
-
-
-@pytest.mark.parametrize(
-    "name", [name for name, it in vars(PipelineView).items() if inspect.isfunction(it)]
-)
-def test_every_method_of_a_pipeline_is_carried_out_there(name: str) -> None:
-    own = name.startswith("_") or name in vars(RemotePipeline)
-    assert own
 
 
 def test_searches_and_records_are_the_same(local: Service, remote: RemoteService) -> None:

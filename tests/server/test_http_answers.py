@@ -269,9 +269,7 @@ def test_an_unforeseen_failure_of_a_pipeline_is_internal(monkeypatch: pytest.Mon
     def broken(*args: Any, **options: Any) -> Any:
         raise KeyError("secret")
 
-    from triptych.service.views import PipelineView
-
-    monkeypatch.setattr(PipelineView, "ask", broken)
+    monkeypatch.setattr(triptych.Service, "ask", broken)
     answer = client_of()("POST", "/v1/pipelines/support", json={"query": "x"})
     assert (answer.status_code, answer.json()["error"]["code"]) == (500, "INTERNAL_ERROR")
     assert "secret" not in answer.text

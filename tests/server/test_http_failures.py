@@ -15,7 +15,6 @@ from support.console import TOKEN
 from support.wire_calls import CALLS
 from triptych import Service, errors
 from triptych.search import Pipeline
-from triptych.service.views import PipelineView
 from triptych.testing.fakes import ScriptedLLM
 from triptych_adapters.http.app import create_app
 from triptych_adapters.wire.errors import error_form
@@ -54,10 +53,9 @@ def fail(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     def broken(*args: Any, **options: Any) -> Any:
         raise error
 
-    for kind in (Service, PipelineView):
-        for name, _ in inspect.getmembers(kind, inspect.isfunction):
-            if not name.startswith("_") and name not in ("close", "pipeline"):
-                monkeypatch.setattr(kind, name, broken)
+    for name, _ in inspect.getmembers(Service, inspect.isfunction):
+        if not name.startswith("_") and name not in ("close", "pipeline"):
+            monkeypatch.setattr(Service, name, broken)
 
 
 def requests(service: Service) -> Iterator[tuple[Any, str, str, dict[str, Any]]]:

@@ -21,7 +21,6 @@ from triptych.aio import AsyncService, BlockingLLM, ProgressStream, iterate
 from triptych.aio.threads import THREADS, run
 from triptych.errors import CancelledError, NotAvailableError, ProviderError, StoreError
 from triptych.records import EmbedKind, Generation, Message, Usage
-from triptych.service.views import PipelineView
 from triptych.testing.fakes import FakeEmbedder
 
 DOCUMENTS = {f"{number:04}.md": f"text number {number}" for number in range(3000)}
@@ -38,7 +37,6 @@ def service() -> Iterator[triptych.Service]:
     [
         (AsyncService, triptych.Service),
         (triptych.AsyncDataset, triptych.Dataset),
-        (triptych.AsyncPipeline, PipelineView),
     ],
 )
 def test_every_call_has_its_coroutine(facade: Any, of: type) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from triptych._internal.close_on_exit import close_model
 from triptych.errors import ValidationError
@@ -77,9 +77,10 @@ def rag(
     with ExitStack() as opened:
         opened.callback(close_model, judging)
         service = opened.enter_context(session.service(settings=settings, pipeline=pipeline))
-        view: Any = service if pipeline is None else service.pipeline(pipeline)
-        if dataset is None and pipeline is not None and len(view.pipeline.datasets) == 1:
-            dataset = view.pipeline.datasets[0]
+        view = service if pipeline is None else service.pipeline(pipeline)
+        searched = () if pipeline is None else service.pipelines[pipeline].datasets
+        if dataset is None and len(searched) == 1:
+            dataset = searched[0]
         target = dataset_in_use(service, dataset)
         with session.output.progress("answering", total=total) as progress:
             collected = collect_answers(

@@ -17,7 +17,7 @@ from triptych_adapters.cli.command import argument, option
 
 if TYPE_CHECKING:
     from triptych.answers import ContextPack, ContextPrefix
-    from triptych.records import Prices, Query, Result
+    from triptych.records import Prices, Result
     from triptych.service import Service
     from triptych_adapters.cli.output import Output
 
@@ -258,7 +258,7 @@ def query_fields(
 
 def asked_of(
     service: Service, pipeline: str | None, words: Sequence[str] | None, fields: Mapping[str, Any]
-) -> tuple[Any, Query | str, Mapping[str, Any]]:
+) -> tuple[Any, Any, Mapping[str, Any]]:
     """Whom to ask, what, and by which options: the Service a whole query; its view by ``pipeline``,
     which says what is not given, the text and ``fields``."""
     from triptych.records import Query, Scope

@@ -287,11 +287,10 @@ def _described(session: Session, name: str) -> dict[str, Any]:
         with session.service(settings=session.settings(), pipeline=name) as service:
             pipeline = service.pipelines[name]
             view = service.pipeline(name)
-            searched = view.service
-            there = set(searched.list_datasets())
+            there = set(view.list_datasets())
             lanes = view.searches.resolver.lanes_of(pipeline.search.get("mode"))
             about = {**_parts(pipeline), "lanes": list(lanes)}
-            failing = [each for each in table_findings(searched) if each.check in BREAKING]
+            failing = [each for each in table_findings(view) if each.check in BREAKING]
     except TriptychError as error:
         return {"name": name, "problem": str(error)}
     missing = [each for each in pipeline.datasets if each not in there]

@@ -131,14 +131,13 @@ def search(
             offset=offset,
         )
         target, what, more = asked_of(service, pipeline, query, given)
-        asked = target.pipeline.query(what, more) if isinstance(what, str) else what
+        asked: Query = target.options.pipeline.query(what, more) if pipeline else what
         if why is not None:
             show_why(session.output, target.explain(what, _named(service, why, asked), **more))
             return
         result = (target.search_documents if documents else target.search)(what, **more)
-        searched = service if pipeline is None else getattr(target, "service", service)
-        views = views_of(result.hits, SourceFiles(searched))
-        several = dataset is None and len(searched.list_datasets()) > 1
+        views = views_of(result.hits, SourceFiles(target))
+        several = dataset is None and len(target.list_datasets()) > 1
     output = session.output
     output.warn(*result.warnings)
     chosen = top_k is not None or offset > 0  # so many, or a page of them

@@ -19,7 +19,6 @@ from triptych.records.metadata import check_metadata
 from triptych.records.queries import check_option_names, split_options
 from triptych.records.serialization import to_dict
 from triptych.search.query import names_none, query_of, validate
-from triptych.service import Service
 from triptych_adapters.wire.operations import OPERATIONS
 
 _BATCH: Final = 256
@@ -95,8 +94,11 @@ def call_arguments(
     owner: object,
     given: Sequence[Any],
     named: Mapping[str, Any],
+    *,
+    pipeline: str = "",
 ) -> dict[str, Any]:
-    """Return the arguments of an operation as plain data for JSON, without defaults.
+    """Return the arguments of an operation as plain data for JSON, without defaults; with a
+    ``pipeline``, for which options are defaults, with all that were given.
 
     Raises:
         TypeError: the method does not have these arguments.
@@ -110,7 +112,7 @@ def call_arguments(
         if at == 0:
             continue
         if name in ("query", "question"):
-            if isinstance(owner, Service):
+            if not pipeline:
                 query = query_of(value, options)
                 validate(attrs.evolve(query, dataset_id="any") if names_none(query) else query)
                 arguments |= {name: query.text, **query_fields(operation, query)}

@@ -7,7 +7,7 @@ import inspect
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, Unpack
 
 import attrs
 
@@ -37,7 +37,6 @@ from triptych.records.reports import summed
 from triptych.search.pipeline_record import Pipeline, find_pipeline
 from triptych.search.query import check_queries, query_of
 from triptych.service import Service, ServiceOptions
-from triptych.service.views import PipelineView
 from triptych_adapters.client.arguments import (
     batches,
     call_arguments,
@@ -82,40 +81,39 @@ def connect(
     return RemoteService(Connection(url, key=key, timeouts=timeouts, ca_file=ca_file))
 
 
-def _asked(local: type[Service | PipelineView], operation: str) -> Callable[..., Any]:
-    """Return the method of ``local`` with this name that runs on the server."""
-    method = getattr(local, operation)
+def _asked(operation: str) -> Callable[..., Any]:
+    """Return the method of `Service` with this name that runs on the server."""
+    method = getattr(Service, operation)
     signature = inspect.signature(method)
 
     @functools.wraps(method)
-    def call(self: RemoteService | RemotePipeline, /, *given: Any, **named: Any) -> Any:
-        return self._call(operation, call_arguments(operation, signature, self, given, named))
+    def call(self: RemoteService, /, *given: Any, **named: Any) -> Any:
+        by = self._pipeline_of(operation)
+        arguments = call_arguments(operation, signature, self, given, named, pipeline=by)
+        return self.connection.call(operation, arguments, pipeline=by)
 
     return call
 
 
-def _asking(local: type[Service | PipelineView], operations: Iterable[str]) -> Callable[[C], C]:
+def _asking(kind: C) -> C:
     """Add a method for each operation that the class does not define."""
-
-    def completed(kind: C) -> C:
-        for name in operations:
-            if name not in vars(kind):
-                setattr(kind, name, _asked(local, name))
-        return kind
-
-    return completed
+    for name in OPERATIONS:
+        if name not in vars(kind):
+            setattr(kind, name, _asked(name))
+    return kind
 
 
-@_asking(Service, OPERATIONS)
+@_asking
 class RemoteService(Service):
     """A Service whose methods run on a server, with the same arguments, results and errors.
 
     Repositories, capabilities and models are only on the server: they raise `NotAvailableError`.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, pipeline: Pipeline | None = None) -> None:
         # The Service's own __init__ wires a store, of which there is none here.
         self.connection: Connection = connection
+        self._pipeline = pipeline
         self._facts: ServerFacts | None = None
         self._facts_lock = threading.Lock()
 
@@ -146,7 +144,7 @@ class RemoteService(Service):
         """The known options of the server: only its embedder."""
         facts = self._server()
         model = None if facts.embedder is None else ServedEmbedder(facts.embedder, facts.dimension)
-        return ServiceOptions(embedder=model)
+        return ServiceOptions(embedder=model, pipeline=self._pipeline)
 
     @property
     def capabilities(self) -> Capabilities:  # type: ignore[override]  # likewise
@@ -178,13 +176,13 @@ class RemoteService(Service):
         """The names of the server's lanes."""
         return self._server().lanes
 
-    def pipeline(self, name: str) -> PipelineView:
-        """Return a view with the server's pipeline of this name.
+    def pipeline(self, name: str) -> RemoteService:
+        """Return a Service with the server's pipeline of this name.
 
         Raises:
             NotFoundError: there is no pipeline of this name.
         """
-        return RemotePipeline(self, find_pipeline(self.pipelines, name))
+        return RemoteService(self.connection, find_pipeline(self.pipelines, name))
 
     def restricted(self, access: Access) -> NoReturn:
         """Not available: a server restricts its callers by their keys."""
@@ -361,7 +359,10 @@ class RemoteService(Service):
     def search_many(
         self, queries: Iterable[Query | str], **options: Unpack[SearchOptions]
     ) -> list[Result]:
-        """`Service.search_many`, in few requests if the queries differ only in their texts."""
+        """`Service.search_many`, in few requests if the queries differ only in their texts; by a
+        pipeline one request for each."""
+        if self._pipeline is not None:
+            return [self.search(query, **options) for query in check_queries(queries)]
         asked = [query_of(query, options) for query in check_queries(queries)]
         if not asked:
             return []
@@ -380,18 +381,27 @@ class RemoteService(Service):
     def ask_stream(self, *given: Any, **named: Any) -> AnswerStream:
         """`Service.ask_stream`, as the server sends the pieces."""
         signature = inspect.signature(Service.ask_stream)
-        arguments = call_arguments("ask", signature, self, given, named)
-        return open_stream(self.connection, arguments)
+        by = self._pipeline_of("ask")
+        arguments = call_arguments("ask", signature, self, given, named, pipeline=by)
+        return open_stream(self.connection, arguments, by)
 
     def close(self) -> None:
-        """Close the connections to the server; later calls raise `StoreError`."""
-        self.connection.close()
+        """Close the connections to the server; later calls raise `StoreError`. A pipeline's stay:
+        they are those of the Service that it is of."""
+        if self._pipeline is None:
+            self.connection.close()
 
     def _require_open(self) -> None:
         """Do nothing: a closed connection refuses requests."""
 
     def _call(self, operation: str, arguments: Mapping[str, Any]) -> Any:
         return self.connection.call(operation, arguments)
+
+    def _pipeline_of(self, operation: str) -> str:
+        """The pipeline that an operation runs by, "" for none."""
+        if self._pipeline is None or operation not in PIPELINE_OPERATIONS:
+            return ""
+        return self._pipeline.name
 
     def _until_done(self, operation: str, arguments: Mapping[str, Any]) -> Any:
         return until_done(lambda: self._call(operation, arguments))
@@ -422,34 +432,5 @@ def _not_here(name: str) -> NotAvailableError:
     )
 
 
-_PUT: Final = _asked(Service, "put_document")
+_PUT: Final = _asked("put_document")
 _LOCAL: Final = frozenset({"chunks", "documents", "layer_repo", "store"})
-
-
-@_asking(PipelineView, PIPELINE_OPERATIONS)
-@attrs.frozen(repr=False, init=False)
-class RemotePipeline(PipelineView):
-    """A view of a server that searches and answers with one of its pipelines."""
-
-    def __init__(self, service: RemoteService, pipeline: Pipeline) -> None:
-        # No searches: they are the server's.
-        super().__init__(service, pipeline, cast(Any, None))
-
-    @property
-    def _connection(self) -> Connection:
-        return cast(RemoteService, self.service).connection
-
-    def search_many(
-        self, queries: Iterable[Query | str], **options: Unpack[SearchOptions]
-    ) -> Sequence[Result]:
-        """`PipelineView.search_many`, one request for each."""
-        return [self.search(query, **options) for query in check_queries(queries)]
-
-    def ask_stream(self, *given: Any, **named: Any) -> AnswerStream:
-        """`PipelineView.ask_stream`."""
-        signature = inspect.signature(PipelineView.ask_stream)
-        arguments = call_arguments("ask", signature, self, given, named)
-        return open_stream(self._connection, arguments, self.pipeline.name)
-
-    def _call(self, operation: str, arguments: Mapping[str, Any]) -> Any:
-        return self._connection.call(operation, arguments, pipeline=self.pipeline.name)

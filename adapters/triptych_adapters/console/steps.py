@@ -9,7 +9,6 @@ from triptych.errors import NotAvailableError
 from triptych.records import Candidate, Hit
 from triptych.search.trace import Stage
 from triptych.service import Service
-from triptych.service.views import PipelineView
 
 _ROWS: Final = 50
 
@@ -34,7 +33,7 @@ def ways(service: Service) -> list[Way]:
     return found
 
 
-def _parts(view: Service | PipelineView, mode: str | None) -> Mapping[str, str]:
+def _parts(view: Service, mode: str | None) -> Mapping[str, str]:
     """What a search in this mode is made of; nothing where another server makes it."""
     try:
         searches = view.searches

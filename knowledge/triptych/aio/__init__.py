@@ -2,7 +2,6 @@
 
 from triptych.aio.facade import (
     AsyncDataset,
-    AsyncPipeline,
     AsyncService,
     BlockingEmbedder,
     BlockingLLM,
@@ -17,7 +16,6 @@ __all__ = [
     "AsyncDataset",
     "AsyncEmbedder",
     "AsyncLLM",
-    "AsyncPipeline",
     "AsyncService",
     "BlockingEmbedder",
     "BlockingLLM",

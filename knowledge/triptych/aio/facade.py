@@ -21,7 +21,7 @@ from triptych import deadlines
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych._open import open as open_service
 from triptych.access.view import Access
-from triptych.aio.methods import AsyncDatasetMethods, AsyncPipelineMethods, AsyncServiceMethods
+from triptych.aio.methods import AsyncDatasetMethods, AsyncServiceMethods
 from triptych.aio.threads import next_item, run
 from triptych.contracts import LLM, AsyncEmbedder, AsyncLLM, Embedder
 from triptych.contracts.change_pages import check_poll, next_wait
@@ -30,7 +30,7 @@ from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import ChangePage, EmbedKind, Generation, Message
 from triptych.service import Service
 from triptych.service.options import OpenOptions
-from triptych.service.views import Dataset, PipelineView
+from triptych.service.views import Dataset
 
 _LOOK: Final = 0.05
 """Seconds between checks of the deadline while waiting for a model."""
@@ -64,21 +64,6 @@ class AsyncDataset(AsyncDatasetMethods):
         """`Dataset.follow` with ``async for``; it holds no thread between checks."""
         changes = functools.partial(self.changes, limit=limit)
         return _follow(changes, since, check_poll(poll))
-
-
-class AsyncPipeline(AsyncPipelineMethods):
-    """Every method of `PipelineView` as a coroutine: ``await support.search("…")``."""
-
-    def __init__(self, view: PipelineView) -> None:
-        self._inner: PipelineView = view
-
-    def __repr__(self) -> str:
-        return f"<AsyncPipeline {self._inner.pipeline.name!r} of {self._inner.service!r}>"
-
-    @property
-    def view(self) -> PipelineView:
-        """The pipeline's synchronous view."""
-        return self._inner
 
 
 class AsyncService(AsyncServiceMethods):
@@ -138,9 +123,9 @@ class AsyncService(AsyncServiceMethods):
         changes = functools.partial(self.changes, dataset_id=dataset_id, limit=limit)
         return _follow(changes, since, check_poll(poll))
 
-    def pipeline(self, name: str) -> AsyncPipeline:
-        """Return a view that searches and answers with the named pipeline."""
-        return AsyncPipeline(self._inner.pipeline(name))
+    def pipeline(self, name: str) -> AsyncService:
+        """Return a Service that searches and answers with the named pipeline."""
+        return AsyncService(self._inner.pipeline(name))
 
     def restricted(self, access: Access) -> AsyncService:
         """Return a Service restricted to ``access``: see `Service.restricted`."""

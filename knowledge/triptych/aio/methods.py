@@ -7,7 +7,7 @@ from typing import Final
 
 from triptych.aio.threads import Awaited, awaited, streamed
 from triptych.service import Service
-from triptych.service.views import Dataset, PipelineView
+from triptych.service.views import Dataset
 
 
 class AsyncServiceMethods(Awaited):
@@ -94,15 +94,3 @@ class AsyncDatasetMethods(Awaited):
     put_folder_layer: Final = awaited(Dataset.put_folder_layer)
     rebuild: Final = awaited(Dataset.rebuild)
     stats: Final = awaited(Dataset.stats)
-
-
-class AsyncPipelineMethods(Awaited):
-    """Every method of `PipelineView`, awaited."""
-
-    search: Final = awaited(PipelineView.search)
-    search_documents: Final = awaited(PipelineView.search_documents)
-    search_many: Final = awaited(PipelineView.search_many)
-    explain: Final = awaited(PipelineView.explain)
-    context: Final = awaited(PipelineView.context)
-    ask: Final = awaited(PipelineView.ask)
-    ask_stream: Final = streamed(PipelineView.ask_stream)

@@ -185,8 +185,11 @@ class AskOptions(SearchOptions, _AnswerOptions, total=False):
     """
 
 
+BUDGET: Final = 2800
+"""Tokens of a context, where neither the call nor a pipeline says how many."""
+
 ASK_DEFAULTS: Final[_AnswerOptions] = {
-    "token_budget": 2800,
+    "token_budget": BUDGET,
     "max_tokens": 1024,
     "llm": None,
     "prompt": None,

@@ -16,7 +16,6 @@ from triptych.search.question_log import unlogged
 
 if TYPE_CHECKING:
     from triptych.service import Service
-    from triptych.service.views import PipelineView
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -69,7 +68,7 @@ class CollectedAnswers:
 
 @unlogged()
 def collect_answers(
-    answering: Service | PipelineView,
+    answering: Service,
     collection: Collection,
     *,
     dataset_id: str,

@@ -36,7 +36,6 @@ from triptych.text.tokens import estimate_tokens
 if TYPE_CHECKING:
     from triptych.records.queries import SearchOptions
     from triptych.service import Service
-    from triptych.service.views import PipelineView
 
 TOP_K = 10
 CHECKS = ("keywords@1", f"keywords@{TOP_K}", "abstention_precision", "abstention_recall")
@@ -174,8 +173,8 @@ def evaluate(
     views = {name: service.pipeline(name) for name in pipelines}
     results: dict[str, ModeResult] = {}
     warnings = list(_warnings(collection, targets, stats.stale, desk.least_grade))
-    for name, view in views.items():
-        pipeline = check_over(view.pipeline, dataset_id)
+    for name in views:
+        pipeline = check_over(service.pipelines[name], dataset_id)
         if pipeline.postprocessors and granularity is Granularity.DOCUMENT:
             warnings.append(
                 f"whole documents are ranked without the postprocessors of the pipeline {name!r}: "
@@ -200,7 +199,7 @@ def evaluate(
         modes=results,
         configuration={
             **_configuration(desk, stats),
-            "pipelines": {name: described(view.pipeline) for name, view in views.items()},
+            "pipelines": {name: described(service.pipelines[name]) for name in views},
         },
         warnings=tuple(warnings),
         questions={query.query_id: query.text for query in collection.queries},
@@ -219,7 +218,7 @@ class EvaluationRun:
     budgets: tuple[int, ...]
     count_tokens: Callable[[str], int]
     least_grade: int
-    view: PipelineView | None = None
+    view: Service | None = None
 
     def run(
         self,

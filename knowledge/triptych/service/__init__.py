@@ -16,16 +16,15 @@ from triptych.contracts import Store
 from triptych.contracts.rules import only_dataset
 from triptych.records import check_identifier
 from triptych.search.pipeline_record import Pipeline, find_pipeline
-from triptych.service.base import Restriction
 from triptych.service.datasets import Datasets
 from triptych.service.documents import Documents
 from triptych.service.layers import Layers
 from triptych.service.operations import Effect, operation
 from triptych.service.options import ServiceOptions
-from triptych.service.parts import Parts, build_search
+from triptych.service.parts import Parts
 from triptych.service.searches import Searches
 from triptych.service.upkeep import Upkeep
-from triptych.service.views import Dataset, DatasetMethods, PipelineView, share_docs
+from triptych.service.views import Dataset, DatasetMethods, share_docs
 
 if TYPE_CHECKING:
     from triptych.access import Access
@@ -80,15 +79,42 @@ class Service(Documents, Datasets, Searches, Layers, Upkeep):
         return Dataset(self, dataset_id)
 
     @operation(Effect.READS)
-    def pipeline(self, name: str) -> PipelineView:
-        """Return a view of this Service that searches and answers with the named pipeline.
+    def pipeline(self, name: str) -> Service:
+        """Return a Service that searches and answers with the named pipeline.
+
+        The pipeline's options are the defaults of each call. It shares the store and the models;
+        closing this Service closes it too.
 
         Raises:
             NotFoundError: there is no pipeline of this name.
         """
         pipeline = find_pipeline(self.pipelines, name)
-        other = pipeline.over
-        return (self._service_of(other) if isinstance(other, Service) else self)._view(pipeline)
+        with self._making:
+            found = self._by_pipeline.get(name)
+            if found is None:
+                over = pipeline.over
+                searched = over if isinstance(over, Service) else self
+                if searched is not self and self.access is not None:
+                    searched = searched.restricted(self.access)
+                found = self._by_pipeline[name] = searched._with(pipeline)
+        assert isinstance(found, Service)
+        return found
+
+    def _with(self, pipeline: Pipeline) -> Service:
+        options = attrs.evolve(
+            self.options,
+            rewriter=pipeline.rewriter,
+            lanes=pipeline.lanes,
+            ranker=pipeline.ranker or self.options.ranker,
+            postprocessors=pipeline.postprocessors,
+            llm=pipeline.llm or self.options.llm,
+            pipeline=pipeline,
+            pipelines=(),
+        )
+        parts = Parts(self.store, options, log=self.question_log, caller=self._parts.caller)
+        made = Service.__new__(Service)
+        made._build(parts, whole=self, view=self._view)
+        return made
 
     @operation(Effect.READS)
     def restricted(self, access: Access) -> Service:
@@ -120,31 +146,10 @@ class Service(Documents, Datasets, Searches, Layers, Upkeep):
         log = AccessQuestionLog(self.question_log, view)
         made = Service.__new__(Service)
         parts = Parts(store, options, log=log, caller=caller)
-        made._build(parts, restriction=Restriction(view, self))
-        self._others.add(made)
+        made._build(parts, whole=self, view=view)
+        self._restricted.add(made)
         return made
-
-    def _service_of(self, other: Service) -> Service:
-        """The Service of `Pipeline.over`, with the access of this one's caller."""
-        if self.access is None:
-            return other
-        with self._closing:
-            if id(other) not in self._elsewhere:
-                self._elsewhere[id(other)] = other.restricted(self.access)
-            found = self._elsewhere[id(other)]
-        assert isinstance(found, Service)
-        return found
-
-    def _view(self, pipeline: Pipeline) -> PipelineView:
-        # By the object, for the Services that search over this one each have pipelines by name.
-        found = self._by_pipeline.get(id(pipeline))
-        if found is None:
-            engine = self._main.engine.derive(lanes=pipeline.lanes, ranker=pipeline.ranker)
-            made = build_search(self._parts, engine, pipeline.rewriter, pipeline.postprocessors)
-            found = self._by_pipeline.setdefault(id(pipeline), (pipeline, made))
-        return PipelineView(self, pipeline, found[1].uncached, found[1].cached)
 
 
 share_docs(DatasetMethods, Service)
 share_docs(Dataset, Service)
-share_docs(PipelineView, Service)

@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-import attrs
-
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych.contracts import LLM, Capabilities, ChunkRepo, DocumentRepo, LayerRepo, Ranker, Store
 from triptych.contracts.rules import missing_dataset
@@ -19,7 +17,7 @@ from triptych.search.dataset_settings import forget_settings
 from triptych.search.pipeline import SearchPipeline
 from triptych.search.pipeline_record import Pipeline
 from triptych.service.options import ServiceOptions
-from triptych.service.parts import Parts, SearchParts, build_search
+from triptych.service.parts import Parts
 from triptych.vectors.refused import REFUSED_SETTINGS
 
 if TYPE_CHECKING:
@@ -29,31 +27,22 @@ if TYPE_CHECKING:
     from triptych.search.semantic_cache import CachedSearches
 
 
-@attrs.frozen
-class Restriction:
-    """What a restricted caller is shown, and the Service whose `Service.restricted` showed it."""
-
-    view: AccessView
-    base: ServiceBase
-
-
 class ServiceBase(CloseOnExit):
     """The state that all methods of a Service share."""
 
-    _restriction: Restriction | None = None  # for the owner
+    # The Service that this one is made of, and what its caller sees of the store; None for all.
+    _whole: ServiceBase | None = None
+    _view: AccessView | None = None
 
     def _build(
         self,
         parts: Parts,
         on_close: Callable[[], None] | None = None,
-        restriction: Restriction | None = None,
+        whole: ServiceBase | None = None,
+        view: AccessView | None = None,
     ) -> None:
-        self._parts, self._restriction = parts, restriction
-        self._main = build_search(
-            parts, parts.engine, parts.options.rewriter, parts.options.postprocessors
-        )
-        self._first: SearchPipeline | CachedSearches = self._main.cached or self._main.uncached
-        self._by_pipeline: dict[int, tuple[Pipeline, SearchParts]] = {}
+        self._parts, self._whole, self._view = parts, whole, view
+        self._first: SearchPipeline | CachedSearches = parts.cached or parts.searches
         self.options: ServiceOptions = parts.options
         self.store: Store = parts.store
         self.capabilities: Capabilities = parts.capabilities
@@ -62,10 +51,11 @@ class ServiceBase(CloseOnExit):
         self.layer_repo: LayerRepo = parts.store.layers
         self._pipelines = _by_name(parts.options.pipelines, self.lanes)
         self._on_close = on_close
-        self._others: WeakSet[ServiceBase] = WeakSet()  # those that close with this one
-        self._elsewhere: dict[int, ServiceBase] = {}
+        # Those that are made of this one: they close with it.
+        self._restricted: WeakSet[ServiceBase] = WeakSet()
+        self._by_pipeline: dict[str, ServiceBase] = {}
         self._closed = False
-        self._closing = threading.Lock()
+        self._closing, self._making = threading.Lock(), threading.Lock()
 
     def __repr__(self) -> str:
         embedder = self.options.embedder
@@ -78,19 +68,19 @@ class ServiceBase(CloseOnExit):
     @property
     def access(self) -> Access | None:
         """The access of the caller that this Service is restricted to; None for the owner."""
-        return None if self._restriction is None else self._restriction.view.access
+        return None if self._view is None else self._view.access
 
     @property
     def base(self) -> ServiceBase | None:
-        """The Service whose `restricted` made this one; None for the owner's."""
-        return None if self._restriction is None else self._restriction.base
+        """The Service whose `restricted` or `pipeline` made this one; None if it was opened."""
+        return self._whole
 
     @property
     def pipelines(self) -> Mapping[str, Pipeline]:
         """The pipelines by name; for a restricted caller, those whose datasets it may all use."""
-        if self._restriction is None:
+        if self._view is None:
             return self._pipelines
-        shows = self._restriction.view.shows
+        shows = self._view.shows
         return {
             name: each
             for name, each in self._pipelines.items()
@@ -110,17 +100,17 @@ class ServiceBase(CloseOnExit):
     @property
     def searches(self) -> SearchPipeline:
         """The pipeline of every search of this Service."""
-        return self._main.uncached
+        return self._parts.searches
 
     @property
     def ranker(self) -> Ranker:
         """The ranker that fuses the lanes of hybrid search."""
-        return self._main.engine.ranker
+        return self._parts.engine.ranker
 
     @property
     def lanes(self) -> tuple[str, ...]:
         """The names of the lanes. Each is a search mode and a key of ``min_scores``."""
-        return self._main.engine.lanes
+        return self._parts.engine.lanes
 
     def close(self) -> None:
         """Release files, connections and threads. Idempotent; later calls raise `StoreError`."""
@@ -128,14 +118,12 @@ class ServiceBase(CloseOnExit):
             if self._closed:
                 return
             self._closed = True
-        for service in (*self._others, *self._elsewhere.values()):
+        for service in (*self._restricted, *self._by_pipeline.values()):
             service.close()
-        for _, searches in self._by_pipeline.values():
-            searches.close()
-        self._main.close()
         self._parts.close()
         try:
-            self.store.close()
+            if self._whole is None:
+                self.store.close()
         finally:
             if self._on_close is not None:
                 self._on_close()
@@ -145,11 +133,12 @@ class ServiceBase(CloseOnExit):
         to requests that were removed."""
         from triptych.derivation.erasure import forget_proposals, forget_requests
 
-        if (restriction := self._restriction) is not None:
+        if self._whole is not None:
             # Those of all callers go, uncounted. What a filter hides was not purged.
-            if existed or restriction.view.tree is None:
-                restriction.base._forget_elsewhere(dataset_id, name, existed=existed)
-            return 0
+            if self._view is not None and self._view.tree is not None and not existed:
+                return 0
+            found = self._whole._forget_elsewhere(dataset_id, name, existed=existed)
+            return found if self._view is None else 0
         settings, forget_files = self.capabilities.settings, self.options.forget_files
         note_purge(settings)
         answers = forget_requests(settings, dataset_id, name)
@@ -163,17 +152,17 @@ class ServiceBase(CloseOnExit):
     def _forget_proposals(self, dataset_id: str) -> None:
         from triptych.derivation.erasure import forget_proposals
 
-        if self._restriction is not None:
-            return self._restriction.base._forget_proposals(dataset_id)
+        if self._whole is not None:
+            return self._whole._forget_proposals(dataset_id)
         forget_proposals(self.capabilities.settings, dataset_id, None)
 
     def _remove_layers_above(self, dataset_id: str, name: str, *, every: bool) -> int:
-        if self._restriction is None:
+        if self._whole is None:
             return self._parts.layers.remove_above(dataset_id, name, every=every)
-        view, base = self._restriction.view, self._restriction.base
-        view.check_unreviewed(dataset_id, "a purge")
-        removed = base._remove_layers_above(dataset_id, name, every=every)
-        return removed if view.tree is None else 0
+        if self._view is not None:
+            self._view.check_unreviewed(dataset_id, "a purge")
+        removed = self._whole._remove_layers_above(dataset_id, name, every=every)
+        return removed if self._view is None or self._view.tree is None else 0
 
     def _scrub(self) -> ScrubReport:
         from triptych.records import ScrubReport
@@ -183,8 +172,8 @@ class ServiceBase(CloseOnExit):
     def _require_open(self) -> None:
         if self._closed:
             raise StoreError("this knowledge base is closed: open it again")
-        if self._restriction is not None:
-            self._restriction.base._require_open()
+        if self._whole is not None:
+            self._whole._require_open()
 
     def _require_dataset(self, dataset_id: str) -> None:
         """Raise NotFoundError: the dataset does not exist."""

@@ -42,8 +42,8 @@ class Datasets(ServiceBase):
         check_identifier(dataset_id, "dataset_id")
         if language is not None:
             check_language(language)
-        if self._restriction is not None:
-            self._restriction.view.check_create(dataset_id)
+        if self._view is not None:
+            self._view.check_create(dataset_id)
         before = self.chunks.config(dataset_id)
         if dataset_id in self.documents.list_datasets():
             return False
@@ -63,8 +63,8 @@ class Datasets(ServiceBase):
         """
         check_identifier(dataset_id, "dataset_id")
         check_language(language)
-        if self._restriction is not None:
-            self._restriction.view.check_whole(dataset_id, "its language")
+        if self._view is not None:
+            self._view.check_whole(dataset_id, "its language")
         return self._parts.writer.set_language(dataset_id, language)
 
     # Deletes

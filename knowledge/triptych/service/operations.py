@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import attrs
 
 from triptych.errors import AccessDeniedError, CancelledError
-from triptych.records import EmbedReport, PutReport, RebuildReport
 
 if TYPE_CHECKING:
     from triptych.access.view import AccessView
@@ -68,9 +67,9 @@ def operation(
         @functools.wraps(method)
         def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
             self._require_open()
-            if effect is Effect.READS or self._restriction is None:
+            if effect is Effect.READS or self._view is None:
                 return method(self, *args, **kwargs)
-            return _performed(self._restriction.view, traits, method, (self, *args), kwargs)
+            return _performed(self._view, traits, method, (self, *args), kwargs)
 
         setattr(checked, _NAME, traits)
         return cast(_Method, checked)
@@ -124,6 +123,8 @@ def _performed(
 
 def _uncounted(found: Any) -> Any:
     """A report without its counts of texts."""
+    from triptych.records import EmbedReport, PutReport, RebuildReport
+
     if isinstance(found, PutReport | EmbedReport | RebuildReport):
         return attrs.evolve(found, embedded=0, reused=0, encoded=0)
     return found

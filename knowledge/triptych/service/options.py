@@ -130,6 +130,9 @@ class ServiceOptions:
         rewriter: rewrites each query before it is searched, such as `HyDE`; several in a list run
             in order. None leaves queries unchanged.
         postprocessors: steps that process the hits of a search, such as `Rerank`, in order.
+        lanes: the lanes of hybrid search; empty means all.
+        pipeline: of a Service that `Service.pipeline` returned: its search options, budget and
+            prompt are the defaults of each call.
         pipelines: named ways to search, for `Service.pipeline`, with unique names.
         context: the parameters for choosing the passages of a context; None: the defaults.
         semantic_cache: caches the results of searches in the store for questions with the same
@@ -167,6 +170,8 @@ class ServiceOptions:
     retrievers: Sequence[Retriever] = ()
     rewriter: QueryRewriter | Sequence[QueryRewriter] | None = None
     postprocessors: Sequence[Postprocessor] = ()
+    lanes: Sequence[str] = ()
+    pipeline: Pipeline | None = None
     pipelines: Sequence[Pipeline] = ()
     context: ContextParameters | None = None
     semantic_cache: SemanticCache | None = attrs.field(default=None, converter=_to_cache)

@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import attrs
-
-from triptych.contracts import Capabilities, Postprocessor, QueryRewriter, Retriever, Store
+from triptych.contracts import Capabilities, Retriever, Store
 from triptych.derivation.deriver import Deriver
 from triptych.derivation.living_documents import LivingDocuments, VersionHistory, living_stats
 from triptych.errors import NotAvailableError
@@ -44,26 +42,14 @@ if TYPE_CHECKING:
     from triptych.search.semantic_cache import CachedSearches
 
 
-@attrs.frozen
-class SearchParts:
-    """One way to search: its engine, its pipeline, and the cache in front of it (None without)."""
-
-    engine: SearchEngine
-    uncached: SearchPipeline
-    cached: CachedSearches | None
-
-    def close(self) -> None:
-        """End the threads."""
-        self.engine.close()
-        if self.cached is not None:
-            self.cached.close()
-
-
 class Parts:
     """The objects that a Service uses. Those that only some calls need are imported and created at
     first use: most programs only search, and commands start faster.
 
-    ``caller`` identifies the caller, for keys of the semantic cache.
+    Attributes:
+        caller: identifies the caller, for keys of the semantic cache.
+        searches: what every search goes through.
+        cached: the cache in front of it, None without.
     """
 
     def __init__(
@@ -77,8 +63,9 @@ class Parts:
         """``log`` None keeps questions in the store.
 
         Raises:
+            ValidationError: a lane has no signature, which the semantic cache needs.
             NotAvailableError: ``options`` has a sparse encoder, but the store keeps no sparse
-                vectors.
+                vectors; or a semantic cache, but the store keeps no answers.
         """
         self.store = store
         self.options = options
@@ -103,7 +90,54 @@ class Parts:
         )
         self.engine: SearchEngine = _engine(store, can, options)
         self._noted = log = self.log if options.question_log else None
-        self.judge: ResultJudge = ResultJudge(store.chunks, can.settings, can.document_search, log)
+        self.searches: SearchPipeline = SearchPipeline(
+            store=store,
+            living=self.living,
+            capabilities=can,
+            engine=self.engine,
+            derivation=self.deriver,
+            rewriter=one_rewriter(options.rewriter),
+            postprocessors=(KeywordBoost(), *options.postprocessors),
+            locate=options.locate,
+            past_stores=self.past,
+            judge=ResultJudge(store.chunks, can.settings, can.document_search, log),
+        )
+        self.cached: CachedSearches | None = self._cached(options)
+
+    def _cached(self, options: ServiceOptions) -> CachedSearches | None:
+        if options.semantic_cache is None:
+            return None
+        if self.capabilities.answers is None:
+            raise NotAvailableError(
+                "this store does not cache results of searches: leave semantic_cache out"
+            )
+        # Here, for most programs have no cache, and a command starts sooner.
+        from triptych.search.cache_options import check_lanes, own_lanes
+        from triptych.search.semantic_cache import CachedSearches
+
+        engine = self.engine
+        check_lanes(engine.retrievers)
+        decisive = (
+            options.embedder,
+            options.next_embedder,
+            options.sparse_encoder,
+            engine.ranker,
+            engine.lanes,
+            own_lanes(engine.retrievers),
+            rewriters_of(options.rewriter),
+            tuple(options.postprocessors),
+            *self.caller,
+        )
+        return CachedSearches(
+            self.searches,
+            self.store,
+            self.capabilities.answers,
+            self.searches.resolver,
+            self.deriver,
+            options.semantic_cache,
+            decisive,
+            options.locate,
+        )
 
     @cached_property
     def log(self) -> QuestionLog:
@@ -123,7 +157,10 @@ class Parts:
         return self._past
 
     def close(self) -> None:
-        """Close the stores of the past."""
+        """End the threads, and close the stores of the past."""
+        self.engine.close()
+        if self.cached is not None:
+            self.cached.close()
         if self._past is not None:
             self._past.close()
 
@@ -186,24 +223,30 @@ class Parts:
             self.store, dataset_id, chunker_sig=deriver.chunker_sig, embed_sig=deriver.embed_sig
         )
 
-    def contexts(self, searches: SearchPipeline) -> ContextBuilder:
-        """Builds contexts from the hits of ``searches``."""
+    @cached_property
+    def contexts(self) -> ContextBuilder:
+        """Builds contexts from the hits of searches."""
         from triptych.answers.context import ContextBuilder
         from triptych.answers.retrieval import ContextParameters
 
         store, recipe = self.store, self.options.context or ContextParameters()
-        return ContextBuilder(searches, store.documents, store.chunks, recipe)
+        return ContextBuilder(self.searches, store.documents, store.chunks, recipe)
 
-    def answerer(self, searches: SearchPipeline) -> Answerer:
-        """Answers questions from the hits of ``searches``."""
+    @cached_property
+    def answerer(self) -> Answerer:
+        """Answers questions from the hits of searches."""
         from triptych.answers.answerer import Answerer
 
-        return Answerer(self.contexts(searches), self._noted)
+        return Answerer(self.contexts, self._noted)
 
 
 def _engine(store: Store, can: Capabilities, options: ServiceOptions) -> SearchEngine:
-    """The built-in lanes; the vector lanes exist without an embedder too, to raise a clear
-    error."""
+    """The lanes that are built in and those of the options, or the named ones of both; the vector
+    lanes exist without an embedder too, to raise a clear error."""
+
+    def chosen(*lanes: Retriever) -> list[Retriever]:
+        return [each for each in lanes if not options.lanes or each.name in options.lanes]
+
     chunks, layers, whole = store.chunks, store.layers, can.document_search
     embedders = (options.embedder, options.next_embedder)
     chunk: list[Retriever] = [BM25Retriever(chunks), VectorRetriever(chunks, *embedders)]
@@ -215,68 +258,10 @@ def _engine(store: Store, can: Capabilities, options: ServiceOptions) -> SearchE
         if whole is not None:
             document.append(DocumentSparseRetriever(whole, options.sparse_encoder))
     return SearchEngine(
-        chunk=[*chunk, *options.retrievers],
-        layer=[LayerRetriever(layers, Mode.BM25), LayerRetriever(layers, Mode.VECTOR, *embedders)],
-        document=document,
+        chunk=chosen(*chunk, *options.retrievers),
+        layer=chosen(
+            LayerRetriever(layers, Mode.BM25), LayerRetriever(layers, Mode.VECTOR, *embedders)
+        ),
+        document=chosen(*document),
         ranker=options.ranker,
     )
-
-
-def build_search(
-    parts: Parts,
-    engine: SearchEngine,
-    rewriter: QueryRewriter | Sequence[QueryRewriter] | None,
-    postprocessors: Sequence[Postprocessor],
-) -> SearchParts:
-    """Create the objects of one way to search.
-
-    Raises:
-        ValidationError: a lane has no signature, which the semantic cache needs.
-        NotAvailableError: a semantic cache is configured, but the store keeps no answers.
-    """
-    options, can = parts.options, parts.capabilities
-    searches = SearchPipeline(
-        store=parts.store,
-        living=parts.living,
-        capabilities=can,
-        engine=engine,
-        derivation=parts.deriver,
-        rewriter=one_rewriter(rewriter),
-        postprocessors=(KeywordBoost(), *postprocessors),
-        locate=options.locate,
-        past_stores=parts.past,
-        judge=parts.judge,
-    )
-    if options.semantic_cache is None:
-        return SearchParts(engine, searches, None)
-    if can.answers is None:
-        raise NotAvailableError(
-            "this store does not cache results of searches: leave semantic_cache out"
-        )
-    # Here, for most programs have no cache, and a command starts sooner.
-    from triptych.search.cache_options import check_lanes, own_lanes
-    from triptych.search.semantic_cache import CachedSearches
-
-    check_lanes(engine.retrievers)
-    decisive = (
-        options.embedder,
-        options.next_embedder,
-        options.sparse_encoder,
-        engine.ranker,
-        engine.lanes,
-        own_lanes(engine.retrievers),
-        rewriters_of(rewriter),
-        tuple(postprocessors),
-        *parts.caller,
-    )
-    cached = CachedSearches(
-        searches,
-        parts.store,
-        can.answers,
-        searches.resolver,
-        parts.deriver,
-        options.semantic_cache,
-        decisive,
-        options.locate,
-    )
-    return SearchParts(engine, searches, cached)

@@ -63,6 +63,9 @@ class Searches(ServiceBase):
         warning and vector mode raises the error, as in `search`.
         """
         several = check_queries(queries)
+        pipeline = self.options.pipeline
+        if pipeline is not None:
+            return self._first.search_many([pipeline.query(query, options) for query in several])
         return self._first.search_many(self._named([query_of(query, options) for query in several]))
 
     @operation(Effect.READS)
@@ -119,10 +122,11 @@ class Searches(ServiceBase):
 
     @operation(Effect.READS)
     def context(
-        self, query: Query | str, token_budget: int, **options: Unpack[ContextOptions]
+        self, query: Query | str, token_budget: int | None = None, **options: Unpack[ContextOptions]
     ) -> ContextPack:
         """Select passages and layers for a prompt within a budget of tokens.
 
+        ``token_budget`` None is the pipeline's, and 2,800 without one.
         ``query`` is as in `search`. The ``options`` are those of `search`, ``format``, ``layers``,
         ``max_pieces``, ``counter``, ``fence`` and ``prefix_tokens``; see `ContextOptions`. If
         nothing fits the budget, the pack is empty and has a warning.
@@ -133,12 +137,14 @@ class Searches(ServiceBase):
             TriptychError: as `search`.
         """
         # Imported late, here and below: most programs only search, and commands start faster.
-        from triptych.answers.options import CONTEXT_DEFAULTS, ContextSettings
+        from triptych.answers.options import BUDGET, CONTEXT_DEFAULTS, ContextSettings
 
         own, searched = split_options(options, CONTEXT_DEFAULTS)
+        if token_budget is None:
+            pipeline = self.options.pipeline
+            token_budget = pipeline.token_budget if pipeline else BUDGET
         settings = ContextSettings(token_budget=token_budget, prefix_counter=own["counter"], **own)
-        contexts = self._parts.contexts(self.searches)
-        return contexts.build(self._query(query, searched), settings)
+        return self._parts.contexts.build(self._query_of_context(query, searched), settings)
 
     @operation(Effect.READS)
     def context_prefix(self, prefix_tokens: int, **options: Unpack[PrefixOptions]) -> ContextPrefix:
@@ -158,7 +164,7 @@ class Searches(ServiceBase):
         )
         # The text has no effect, but a query must have words.
         query = self._query("all", {**searched, "mode": Mode.BM25})
-        return self._parts.contexts(self.searches).prefix(query, settings)
+        return self._parts.contexts.prefix(query, settings)
 
     @operation(Effect.READS)
     def verify(self, citation: Citation) -> Verification:
@@ -193,7 +199,7 @@ class Searches(ServiceBase):
             CancelledError: the deadline passed.
             TriptychError: as `context`.
         """
-        return self._parts.answerer(self.searches).ask(self._ask_request(question, options))
+        return self._parts.answerer.ask(self._ask_request(question, options))
 
     @operation(Effect.READS)
     def ask_stream(self, question: Query | str, **options: Unpack[AskOptions]) -> AnswerStream:
@@ -207,7 +213,7 @@ class Searches(ServiceBase):
         Raises:
             TriptychError: as `ask`.
         """
-        return self._parts.answerer(self.searches).stream(self._ask_request(question, options))
+        return self._parts.answerer.stream(self._ask_request(question, options))
 
     @operation(Effect.READS, long=True)
     def replay(self, receipt: ContextReceipt | AnswerReceipt) -> Replay:
@@ -225,14 +231,34 @@ class Searches(ServiceBase):
 
     def _ask_request(self, question: Query | str, options: AskOptions) -> AskRequest:
         from triptych.answers.answerer import AskRequest
-        from triptych.answers.options import ASK_DEFAULTS
+        from triptych.answers.options import ASK_DEFAULTS, AnswerPrompt
 
-        wired = {"llm": self.options.llm, "answerability": self.options.answerability}
+        pipeline = self.options.pipeline
+        wired: dict[str, Any] = {
+            "llm": self.options.llm,
+            "answerability": self.options.answerability,
+        }
+        if pipeline is not None:
+            said = pipeline.prompt
+            wired["prompt"] = None if said is None else AnswerPrompt(instructions=said)
+            wired["token_budget"] = pipeline.token_budget
         own, searched = split_options(options, ASK_DEFAULTS, wired)
-        return AskRequest.of(self._query(question, searched), **own)
+        return AskRequest.of(self._query_of_context(question, searched), **own)
 
     def _query(self, query: Query | str, options: Mapping[str, Any]) -> Query:
+        if self.options.pipeline is not None:
+            return self.options.pipeline.query(query, options)
         return self._named([query_of(query, options)])[0]
+
+    def _query_of_context(self, query: Query | str, options: Mapping[str, Any]) -> Query:
+        """The query without the pipeline's own ``offset`` and ``per_document``, which a context
+        has not."""
+        asked, pipeline = self._query(query, options), self.options.pipeline
+        if pipeline is None or not isinstance(query, str):
+            return asked
+        lists: dict[str, Any] = {"offset": 0, "per_document": None}
+        own = set(pipeline.search) - set(options)
+        return attrs.evolve(asked, **{key: lists[key] for key in lists if key in own})
 
     def _named(self, queries: list[Query]) -> list[Query]:
         """Return the queries; those that name no dataset are of the only one."""

@@ -97,8 +97,8 @@ class Upkeep(ServiceBase):
         Raises:
             NotAvailableError: the store has no semantic cache.
         """
-        if self._main.cached is not None:
-            return self._main.cached.stats()
+        if self._parts.cached is not None:
+            return self._parts.cached.stats()
         if self.capabilities.answers is None:
             raise NotAvailableError("this store does not cache results of searches")
         return self.capabilities.answers.cache_stats()

@@ -1,4 +1,4 @@
-"""Views of a Service: `Dataset` for one dataset, `PipelineView` for one pipeline."""
+"""A view of a Service for one dataset."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ import attrs
 
 from triptych.errors import ValidationError
 from triptych.records import Explanation, Query, Result, check_text
-from triptych.records.queries import DatasetSearchOptions, SearchOptions, split_options
-from triptych.search.pipeline_record import Pipeline
-from triptych.search.query import check_queries
+from triptych.records.queries import DatasetSearchOptions
 from triptych.service.datasets import Datasets
 from triptych.service.documents import Documents
 from triptych.service.layers import Layers
@@ -22,10 +20,7 @@ from triptych.service.searches import Searches
 
 if TYPE_CHECKING:
     from triptych._internal.progress import ProgressCallback
-    from triptych.answers.answerer import AskRequest
     from triptych.answers.options import (
-        AskOptions,
-        ContextOptions,
         DatasetAskOptions,
         DatasetContextOptions,
         DatasetPrefixOptions,
@@ -34,8 +29,6 @@ if TYPE_CHECKING:
     from triptych.answers.prefix import ContextPrefix
     from triptych.answers.records import Answer, AnswerStream
     from triptych.records import ChangePage, DatasetStats, EmbedReport, PurgeReceipt, RebuildReport
-    from triptych.search.pipeline import SearchPipeline
-    from triptych.search.semantic_cache import CachedSearches
     from triptych.service import Service
 
 
@@ -227,84 +220,3 @@ class Dataset(DatasetMethods):
                 f"this view of the dataset {self.dataset_id!r} fills in dataset_id: leave it out"
             )
         return query
-
-
-@attrs.frozen(repr=False)
-class PipelineView:
-    """A view of a Service that searches and answers with one `Pipeline`."""
-
-    service: Service
-    pipeline: Pipeline
-    searches: SearchPipeline
-    cached: CachedSearches | None = None
-
-    def __repr__(self) -> str:
-        return f"<PipelineView {self.pipeline.name!r} of {self.service!r}>"
-
-    def search(self, query: Query | str, **options: Unpack[SearchOptions]) -> Result:
-        """`Service.search` with the pipeline; ``options`` override the pipeline's."""
-        return (self.cached or self.searches).search(self.pipeline.query(query, options))
-
-    def search_documents(self, query: Query | str, **options: Unpack[SearchOptions]) -> Result:
-        """`Service.search_documents` with the pipeline, but without its postprocessors."""
-        return (self.cached or self.searches).search_documents(self.pipeline.query(query, options))
-
-    def search_many(
-        self, queries: Iterable[Query | str], **options: Unpack[SearchOptions]
-    ) -> Sequence[Result]:
-        """`Service.search_many` with the pipeline."""
-        several = check_queries(queries)
-        searches = self.cached or self.searches
-        return searches.search_many([self.pipeline.query(query, options) for query in several])
-
-    def explain(
-        self, query: Query | str, doc_name: str, **options: Unpack[SearchOptions]
-    ) -> Explanation:
-        """`Service.explain` with the pipeline."""
-        return self.searches.explain(self.pipeline.query(query, options), doc_name)
-
-    def context(
-        self, query: Query | str, token_budget: int | None = None, **options: Unpack[ContextOptions]
-    ) -> ContextPack:
-        """`Service.context` with the pipeline; ``token_budget`` None is the pipeline's."""
-        from triptych.answers.options import CONTEXT_DEFAULTS, ContextSettings
-
-        own, searched = split_options(options, CONTEXT_DEFAULTS)
-        budget = self.pipeline.token_budget if token_budget is None else token_budget
-        settings = ContextSettings(token_budget=budget, prefix_counter=own["counter"], **own)
-        contexts = self.service._parts.contexts(self.searches)
-        return contexts.build(self._for_context(query, searched), settings)
-
-    def ask(self, question: Query | str, **options: Unpack[AskOptions]) -> Answer:
-        """`Service.ask` with the pipeline; its budget, model and prompt are the defaults."""
-        request = self._ask_request(question, options)
-        return self.service._parts.answerer(self.searches).ask(request)
-
-    def ask_stream(self, question: Query | str, **options: Unpack[AskOptions]) -> AnswerStream:
-        """`Service.ask_stream` with the pipeline; defaults as for `ask`."""
-        return self.service._parts.answerer(self.searches).stream(
-            self._ask_request(question, options)
-        )
-
-    def _for_context(self, query: Query | str, options: Mapping[str, Any]) -> Query:
-        """The query without the pipeline's ``offset`` and ``per_document``, which a context
-        ignores."""
-        asked = self.pipeline.query(query, options)
-        lists: dict[str, Any] = {"offset": 0, "per_document": None}
-        own = set(self.pipeline.search) - set(options) if isinstance(query, str) else set()
-        return attrs.evolve(asked, **{key: lists[key] for key in lists if key in own})
-
-    def _ask_request(self, question: Query | str, options: AskOptions) -> AskRequest:
-        from triptych.answers.answerer import AskRequest
-        from triptych.answers.options import ASK_DEFAULTS, AnswerPrompt
-
-        pipeline, service = self.pipeline, self.service.options
-        said = pipeline.prompt
-        wired = {
-            "token_budget": pipeline.token_budget,
-            "llm": pipeline.llm or service.llm,
-            "prompt": None if said is None else AnswerPrompt(instructions=said),
-            "answerability": service.answerability,
-        }
-        own, searched = split_options(options, ASK_DEFAULTS, wired)
-        return AskRequest.of(self._for_context(question, searched), **own)
