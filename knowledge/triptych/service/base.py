@@ -25,7 +25,6 @@ from triptych.vectors.refused import REFUSED_SETTINGS
 if TYPE_CHECKING:
     from triptych.access.view import Access, AccessView
     from triptych.records import ScrubReport
-    from triptych.search.question_log import QuestionLog
     from triptych.search.semantic_cache import CachedSearches
 
 
@@ -103,11 +102,6 @@ class ServiceBase(CloseOnExit):
         return self.options.llm
 
     @property
-    def question_log(self) -> QuestionLog:
-        """The log of questions without an answer."""
-        return self._parts.log
-
-    @property
     def searches(self) -> SearchPipeline:
         """The pipeline of every search of this Service."""
         return self._main.uncached
@@ -166,6 +160,16 @@ class ServiceBase(CloseOnExit):
         if self._restriction is not None:
             return self._restriction.base._forget_proposals(dataset_id)
         forget_proposals(self.capabilities.settings, dataset_id, None)
+
+    def _forget_questions(self, dataset_id: str, name: str | None) -> int:
+        """Remove a dataset's questions from the log, or that a document was found; how many it
+        was of: 0 for a restricted caller."""
+        from triptych.derivation.erasure import forget_questions
+
+        if self._restriction is not None:
+            self._restriction.base._forget_questions(dataset_id, name)
+            return 0
+        return forget_questions(self.capabilities.settings, dataset_id, name)
 
     def _remove_layers_above(self, dataset_id: str, name: str, *, every: bool) -> int:
         if self._restriction is None:

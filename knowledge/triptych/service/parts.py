@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from triptych.derivation.writer import Writer
     from triptych.records import DatasetStats
     from triptych.search.past.stores import PastStores
-    from triptych.search.question_log import QuestionLog
     from triptych.search.semantic_cache import CachedSearches
 
 
@@ -71,22 +70,16 @@ class Parts:
         store: Store,
         options: ServiceOptions,
         *,
-        log: QuestionLog | None = None,
         caller: Sequence[object] = (),
     ) -> None:
-        """``log`` None keeps questions in the store.
-
-        Raises:
-            NotAvailableError: ``options`` has a sparse encoder, but the store keeps no sparse
-                vectors.
-        """
+        """Raises NotAvailableError: ``options`` has a sparse encoder, but the store keeps no sparse
+        vectors."""
         self.store = store
         self.options = options
         self.capabilities: Capabilities = store.capabilities
         self.caller = caller
         can = self.capabilities
         check_keeps_sparse(can.sparse, options.sparse_encoder)
-        self._log = log
         self._past: PastStores | None = None
         self._making = threading.Lock()
         self.living: LivingDocuments = LivingDocuments(store.documents)
@@ -102,15 +95,7 @@ class Parts:
             can.settings,
         )
         self.engine: SearchEngine = _engine(store, can, options)
-        self._noted = log = self.log if options.question_log else None
-        self.judge: ResultJudge = ResultJudge(store.chunks, can.settings, can.document_search, log)
-
-    @cached_property
-    def log(self) -> QuestionLog:
-        """The log of questions without an answer."""
-        from triptych.search.question_log import QuestionLog
-
-        return QuestionLog(self.capabilities.settings) if self._log is None else self._log
+        self.judge: ResultJudge = ResultJudge(store.chunks, can.settings, can.document_search)
 
     def past(self) -> PastStores:
         """The builder of stores as of a past moment."""
@@ -198,7 +183,7 @@ class Parts:
         """Answers questions from the hits of ``searches``."""
         from triptych.answers.answerer import Answerer
 
-        return Answerer(self.contexts(searches), self._noted)
+        return Answerer(self.contexts(searches), self.options.observer)
 
 
 def _engine(store: Store, can: Capabilities, options: ServiceOptions) -> SearchEngine:
@@ -246,6 +231,7 @@ def build_search(
         locate=options.locate,
         past_stores=parts.past,
         judge=parts.judge,
+        observer=options.observer,
     )
     if options.semantic_cache is None:
         return SearchParts(engine, searches, None)
