@@ -220,7 +220,6 @@ def wire(
         llm=writer,
         embed_concurrency=settings.embed_concurrency,
         executor=objects.get("executor"),
-        question_log=settings.question_log,
         outliner=_outline,
         own_paths=store_paths(location),
         scratch=_scratch,
@@ -244,6 +243,10 @@ def wire(
             raise
         made_here.insert(0, chosen)
     kept = store.capabilities.settings
+    if settings.question_log:
+        from triptych.question_log import QuestionLog
+
+        options = attrs.evolve(options, observer=QuestionLog(kept))
     if kept is not None:
         forget = partial(_forget, state_folder(location), kept)
         options = attrs.evolve(options, locate=file_locator(kept), forget_files=forget)

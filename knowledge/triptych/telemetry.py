@@ -12,12 +12,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar, Token
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from triptych.records.models import Generation, ModelUsage
+
+if TYPE_CHECKING:
+    from triptych.records import Answerability, Hit
 
 Value = str | int | float | bool
 _log = logging.getLogger(__name__)
@@ -49,6 +52,26 @@ class Observer(Protocol):
         Errors of an observer are logged and stop nothing.
         """
         ...
+
+
+class AnswerObserver:
+    """An observer of one Service, which sees questions and what was found, and no times.
+
+    Its methods are called by the threads that search, and never raise. Each may return a warning
+    for the result.
+    """
+
+    def note(
+        self,
+        text: str,
+        dataset_ids: Sequence[str],
+        answerability: Answerability | None,
+        hits: Sequence[Hit],
+    ) -> str | None:
+        """A search for chunks found ``hits``; ``answerability`` None: that is not known."""
+
+    def note_cited(self, documents: Iterable[tuple[str, str]]) -> str | None:
+        """An answer cites documents, by dataset and name."""
 
 
 class Operation:

@@ -21,6 +21,7 @@ from triptych.access.layers import AccessLayers
 from triptych.access.store import AccessAnswers, AccessDocumentSearch, AccessSettings
 from triptych.contracts.defaults import Repositories
 from triptych.errors import AccessDeniedError, NotAvailableError, NotFoundError, TriptychError
+from triptych.question_log import QuestionLog
 from triptych.records import NewDocument
 from triptych.records.spaces import dense
 from triptych.search import Pipeline
@@ -239,12 +240,15 @@ def test_cached_answers_do_not_cross_accesses() -> None:
 
 
 def test_logged_questions_are_not_shown() -> None:
-    with filled(question_log=True) as kb:
+    log = QuestionLog(MemoryStore().capabilities.settings)
+    with filled(observer=log) as kb:
         ours = kb.restricted(Access(where=OURS))
         ours.search("quantum", dataset_id="kb", mode="bm25")
-        assert [each.text for each in kb.question_log.questions()] == ["quantum"]
+        assert [each.text for each in log.questions()] == ["quantum"]
+        own = QuestionLog(kb.capabilities.settings)
+        assert own.note("quantum", ["kb"], "nothing", []) is None
         with pytest.raises(NotAvailableError):
-            ours.question_log.questions()
+            QuestionLog(ours.capabilities.settings).questions()
 
 
 def test_a_cursor_is_of_what_the_caller_sees(by_filter: Pair) -> None:

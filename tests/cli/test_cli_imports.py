@@ -88,7 +88,7 @@ NOT_TO_SEARCH = NOT_TO_READ | {
     "triptych.search.listing",
     "triptych.search.model_steps",
     "triptych.search.past",
-    "triptych.search.question_log",
+    "triptych.question_log",
     "triptych.search.reranking",
     "triptych.search.rewriting",
     "triptych.text.tokens",

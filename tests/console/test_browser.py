@@ -29,6 +29,7 @@ import triptych
 from support.chat_server import chat, streamed
 from support.servers import served, started
 from triptych import Progress, deadlines
+from triptych.question_log import QuestionLog
 from triptych.records import Layer, QuarantinedLayer
 from triptych.service import Service
 from triptych.sync import DirectorySync, RememberedRoot, RememberedRoots, SyncReport, SyncRoot
@@ -85,7 +86,9 @@ def kb(tmp_path: Path) -> Iterator[Service]:
         docs = opened.dataset("docs")
         for question in ("what is a zeppelin", "a zeppelin, what is it", "זה " + "x" * 200):
             docs.search(question, mode="bm25")
-        opened.question_log.note_cited([("docs", "guide/tea.md"), ("docs", "עברית.md")])
+        QuestionLog(opened.capabilities.settings).note_cited(
+            [("docs", "guide/tea.md"), ("docs", "עברית.md")]
+        )
         for minutes in ("two", "three"):
             text = f"# Tea\n\nGreen tea steeps for {minutes} minutes."
             docs.put("guide/tea.md", text, {"kind": "guide"})

@@ -16,6 +16,7 @@ pytest.importorskip("starlette")
 import triptych
 from support.asgi import Client
 from support.console import post
+from triptych.question_log import QuestionLog
 from triptych.service import Service
 from triptych_adapters.http import create_app
 from triptych_adapters.keys import KeyAuthenticator, KeyStore
@@ -254,7 +255,7 @@ def test_old_documents_that_answers_use_may_have_any_name(tmp_path: Path) -> Non
     with triptych.open(tmp_path / "kb.db", embedder="hash", question_log=True) as kb:
         for name in ("<a>.md", "$and"):
             kb.put_document("docs", name, "A kettle boils water for tea.")
-        log = kb.question_log
+        log = QuestionLog(kb.capabilities.settings)
         hits = kb.search("kettle", dataset_id="docs").hits
         assert log.note("a kettle of what", ["docs"], "weak", hits) is None
         text = unescape(Client(create_app(kb, console=True))("GET", "/console/gaps").text)

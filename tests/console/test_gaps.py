@@ -16,7 +16,7 @@ pytest.importorskip("starlette")
 import triptych
 from support.asgi import Client
 from support.console import HOSTILE, post
-from triptych.search.question_log import LoggedQuestion
+from triptych.question_log import LoggedQuestion, QuestionLog
 from triptych.service import Service
 from triptych_adapters.console.gaps import Old, grouped
 from triptych_adapters.http import create_app
@@ -106,16 +106,16 @@ def test_opening_a_listed_question_is_not_counted(kb: Service) -> None:
         for each in re.findall(r'href="(/\?[^"]*)" dir="auto"', ask("GET", f"/console/{path}").text)
     ]
     assert len(links) == 3
-    before = kb.question_log.questions()
+    before = QuestionLog(kb.capabilities.settings).questions()
     for link in links:
         for more in ("", "&lanes=1", "&steps=1"):
             page = ask("GET", link + more).text
             assert '<input type="hidden" name="listed" value="1">' in page
-    assert kb.question_log.questions() == before
+    assert QuestionLog(kb.capabilities.settings).questions() == before
     # No URL hides a question that is on no list.
     for query in ("q=okapi&d=docs", "q=zebra&d=texte", "q=refunds&plain=1"):
         ask("GET", f"/?listed=1&{query}")
-    assert len(kb.question_log.questions()) == len(before) + 3
+    assert len(QuestionLog(kb.capabilities.settings).questions()) == len(before) + 3
 
 
 def test_a_key_that_reads_no_list_hides_no_question(kb: Service) -> None:
@@ -125,7 +125,7 @@ def test_a_key_that_reads_no_list_hides_no_question(kb: Service) -> None:
     for dataset_ids, times in ((["docs"], 2), (None, 2)):
         token = keys.add("reader", dataset_ids=dataset_ids).token
         assert Client(app, Authorization=f"Bearer {token}")("GET", "/?listed=1&q=zebra&d=docs")
-        assert [each.times for each in kb.question_log.questions()] == [times]
+        assert [each.times for each in QuestionLog(kb.capabilities.settings).questions()] == [times]
 
 
 def test_a_lane_that_finds_nothing_is_no_gap(kb: Service) -> None:
@@ -133,13 +133,13 @@ def test_a_lane_that_finds_nothing_is_no_gap(kb: Service) -> None:
         both.put_document("docs", "tea.md", "Tea.")
         page = Client(create_app(both, console=True))("GET", "/?q=zebra&lanes=1").text
         assert 'id="hit-1"' in page
-        assert both.question_log.questions() == []
+        assert QuestionLog(both.capabilities.settings).questions() == []
 
 
 def test_damage_is_days_times_uses_and_is_explained(kb: Service) -> None:
     for name in ("tea.md", "pot.md", "gone.md", "unused.md"):
         kb.put_document("docs", name, "Tea.")
-    log = kb.question_log
+    log = QuestionLog(kb.capabilities.settings)
     hits = [hit for hit in kb.search("tea", dataset_id="docs") if hit.doc_name == "tea.md"]
     for text in ("old tea", "older tea"):
         assert log.note(text, ["docs"], "weak", hits) is None
@@ -160,7 +160,10 @@ def test_a_use_is_counted_for_its_dataset_alone(kb: Service) -> None:
     for dataset in ("docs", "texte"):
         kb.put_document(dataset, "tea.md", "Tea.")
     hits = kb.search("tea", dataset_id="docs").hits
-    assert kb.question_log.note("old tea", ["docs", "texte"], "weak", hits) is None
+    assert (
+        QuestionLog(kb.capabilities.settings).note("old tea", ["docs", "texte"], "weak", hits)
+        is None
+    )
     page = Client(create_app(kb, console=True))("GET", "/console/gaps").text
     links = re.findall(r'href="(/console/documents/[^"]*)"', page)
     assert links == ["/console/documents/docs/tea.md"]
@@ -173,7 +176,7 @@ def test_it_says_whether_the_log_is_on_and_what_it_keeps(on: bool) -> None:
         ask = Client(create_app(kb, console=True))
         for asked in (False, True):
             if asked:
-                kb.question_log.note("zebra", ["docs"], "nothing", [])
+                QuestionLog(kb.capabilities.settings).note("zebra", ["docs"], "nothing", [])
             page = ask("GET", "/console/gaps").text
             assert ("The log is on." in page) is on
             assert ("The log is off" in page) is not on

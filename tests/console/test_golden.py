@@ -18,6 +18,7 @@ from support.asgi import Client
 from support.console import post
 from triptych.evaluation import compare, evaluate, read_golden
 from triptych.evaluation.significance import few_queries_warning
+from triptych.question_log import QuestionLog
 from triptych.search.pipeline_record import Pipeline
 from triptych.service import Service
 from triptych_adapters.http import create_app
@@ -97,7 +98,7 @@ def test_the_figures_are_those_of_the_evaluation(ask: Client, kb: Service, tmp_p
     assert f"p {less.p:.3f}" in page
     # What lowers a figure is said, once.
     assert page.count("the dataset lacks 1 relevant document or passage") == 1
-    assert kb.question_log.questions() == []
+    assert QuestionLog(kb.capabilities.settings).questions() == []
 
 
 def test_a_setting_is_a_mode_or_a_pipeline_with_any_name(ask: Client, kb: Service) -> None:

@@ -15,8 +15,8 @@ from support.rich_stores import open_kind
 from triptych import Service
 from triptych._internal.files import left_drafts, written_whole
 from triptych.copies.archive_writer import write_archive
+from triptych.question_log import QuestionLog
 from triptych.records import Finding
-from triptych.search.question_log import QuestionLog
 from triptych.testing.builders import fill_at_once
 from triptych_backends.filesystem.disk import Disk
 

@@ -10,8 +10,8 @@ import pytest
 import triptych
 from triptych import Service, ServiceOptions
 from triptych.access import Access
-from triptych.errors import NotAvailableError, StoreError, ValidationError
-from triptych.search.question_log import MOST_CITED, unlogged
+from triptych.errors import StoreError, ValidationError
+from triptych.question_log import MOST_CITED, QuestionLog, unlogged
 from triptych.testing.fakes import FakeLLM
 from triptych_backends.memory import MemoryStore
 
@@ -33,7 +33,10 @@ def kb(tmp_path: Path) -> Iterator[Service]:
 
 
 def counts(kb: Service) -> dict[str, int]:
-    return {f"{each.dataset_id}/{each.name}": each.times for each in kb.question_log.cited()}
+    return {
+        f"{each.dataset_id}/{each.name}": each.times
+        for each in QuestionLog(kb.capabilities.settings).cited()
+    }
 
 
 def test_an_answer_counts_once_for_each_document_that_it_cites(kb: Service) -> None:
@@ -45,7 +48,7 @@ def test_an_answer_counts_once_for_each_document_that_it_cites(kb: Service) -> N
         list(stream)
     assert counts(kb) == {f"docs/{name}": 2 for name in names}
     # The question is not kept: it has an answer.
-    assert kb.question_log.questions() == []
+    assert QuestionLog(kb.capabilities.settings).questions() == []
 
 
 def test_searches_abstentions_and_evaluations_count_nothing(kb: Service) -> None:
@@ -67,7 +70,7 @@ def test_a_purged_document_is_not_named_and_a_deleted_dataset_takes_its_own(
     kb: Service, tmp_path: Path
 ) -> None:
     kb.ask(QUESTION, dataset_id="docs")
-    assert kb.question_log.note_cited([("more", "secretname.md")]) is None
+    assert QuestionLog(kb.capabilities.settings).note_cited([("more", "secretname.md")]) is None
     kb.purge("docs", "secretname.md")
     assert counts(kb) == {"docs/tea.md": 1, "more/secretname.md": 1}
     kb.purge("more")
@@ -80,13 +83,12 @@ def test_a_purged_document_is_not_named_and_a_deleted_dataset_takes_its_own(
 def test_restricted_callers_are_counted_and_read_nothing(kb: Service) -> None:
     with kb.restricted(Access(dataset_ids=["docs"])) as caller:
         caller.ask(QUESTION, dataset_id="docs")
-        with pytest.raises(NotAvailableError):
-            caller.question_log.cited()
+        assert QuestionLog(caller.capabilities.settings).cited() == []
     assert set(counts(kb).values()) == {1}
 
 
 def test_those_that_were_cited_last_are_kept(kb: Service) -> None:
-    log = kb.question_log
+    log = QuestionLog(kb.capabilities.settings)
     assert log.note_cited(("docs", str(at)) for at in range(MOST_CITED)) is None
     assert log.note_cited([("docs", "0"), ("docs", "new"), ("docs", "0")]) is None
     kept = log.cited()
@@ -101,8 +103,9 @@ class Failing(MemoryStore):
 
 
 def test_a_count_that_fails_never_fails_an_answer() -> None:
-    options = ServiceOptions(question_log=True, llm=model())
-    with Service(Failing(), options=options) as kb:
+    store = Failing()
+    options = ServiceOptions(observer=QuestionLog(store.capabilities.settings), llm=model())
+    with Service(store, options=options) as kb:
         kb.put_document("docs", "tea.md", "Green tea steeps for three minutes.")
         answer = kb.ask(QUESTION, dataset_id="docs")
         assert answer.citations
@@ -118,6 +121,6 @@ def test_damaged_counts_are_reported_and_can_be_cleared(kb: Service) -> None:
     assert settings is not None
     assert settings.set_setting("cited", "[{}]", expected=None)
     with pytest.raises(ValidationError, match="cannot be read"):
-        kb.question_log.cited()
-    kb.question_log.erase()
+        QuestionLog(kb.capabilities.settings).cited()
+    QuestionLog(kb.capabilities.settings).erase()
     assert counts(kb) == {}

@@ -11,11 +11,12 @@ from hypothesis import given, strategies as st
 import triptych
 from support.bare_store import BareStore
 from triptych import Service, ServiceOptions
+from triptych.contracts import Store
 from triptych.errors import NotAvailableError, StoreError, ValidationError
 from triptych.evaluation import evaluate, read_golden
 from triptych.evaluation.collections import Collection, JudgedQuery
 from triptych.evaluation.golden import golden_yaml, logged_yaml
-from triptych.search.question_log import MOST_QUESTIONS, unlogged
+from triptych.question_log import MOST_QUESTIONS, QuestionLog, unlogged
 from triptych_backends.memory import MemoryStore
 
 
@@ -25,15 +26,20 @@ def filled(service: Service) -> Service:
     return service
 
 
+def logging(store: Store) -> Service:
+    log = QuestionLog(store.capabilities.settings)
+    return Service(store, options=ServiceOptions(observer=log))
+
+
 @pytest.fixture
 def kb() -> Service:
-    return filled(Service(MemoryStore(), options=ServiceOptions(question_log=True)))
+    return filled(logging(MemoryStore()))
 
 
 def test_it_is_off_by_default() -> None:
     for service in (Service(MemoryStore()), triptych.open("memory://", embedder="none")):
         filled(service).search("zebra", dataset_id="manual")
-        assert service.question_log.questions() == []
+        assert QuestionLog(service.capabilities.settings).questions() == []
         assert service.capabilities.settings is not None
         assert "questions" not in service.capabilities.settings.list_settings()
 
@@ -44,19 +50,21 @@ def test_questions_without_hits_are_kept_once_with_their_number(kb: Service) -> 
     kb.search("Zebra crossing", dataset_id="manual")
     kb.search("zebra", scope="all")
     kb.search("zebra", dataset_id="manual", offset=3)
-    newest, older = kb.question_log.questions()
+    newest, older = QuestionLog(kb.capabilities.settings).questions()
     assert (newest.text, newest.dataset_ids) == ("zebra", ("manual", "notes"))
     assert (older.text, older.times, older.answerability) == ("Zebra crossing", 2, "nothing")
     assert (older.hits, older.found) == (0, ())
-    assert [each.text for each in kb.question_log.questions("notes")] == ["zebra"]
+    assert [each.text for each in QuestionLog(kb.capabilities.settings).questions("notes")] == [
+        "zebra"
+    ]
 
 
 def test_the_first_moment_is_kept_and_logs_without_it_are_read(kb: Service) -> None:
     kb.search("zebra", dataset_id="manual")
-    (first,) = kb.question_log.questions()
+    (first,) = QuestionLog(kb.capabilities.settings).questions()
     assert first.first_at == first.asked_at
     kb.search("zebra", dataset_id="manual")
-    (again,) = kb.question_log.questions()
+    (again,) = QuestionLog(kb.capabilities.settings).questions()
     assert again.first_at == first.asked_at < again.asked_at
     settings = kb.capabilities.settings
     assert settings is not None
@@ -64,10 +72,10 @@ def test_the_first_moment_is_kept_and_logs_without_it_are_read(kb: Service) -> N
     del kept["first_at"]
     text = settings.get_setting("questions")
     assert settings.set_setting("questions", json.dumps([kept]), expected=text)
-    (old,) = kb.question_log.questions()
+    (old,) = QuestionLog(kb.capabilities.settings).questions()
     assert old.first_at is None
     kb.search("zebra", dataset_id="manual")
-    (third,) = kb.question_log.questions()
+    (third,) = QuestionLog(kb.capabilities.settings).questions()
     assert (third.first_at, third.times) == (old.asked_at, 3)
 
 
@@ -75,7 +83,7 @@ def test_it_is_bounded_and_long_questions_are_cut(kb: Service) -> None:
     for at in range(MOST_QUESTIONS + 5):
         kb.search(f"zebra{at}", dataset_id="manual")
     kb.search("zebra " * 1000, dataset_id="manual")
-    kept = kb.question_log.questions()
+    kept = QuestionLog(kb.capabilities.settings).questions()
     assert len(kept) == MOST_QUESTIONS
     assert len(kept[0].text) == 1000
     assert kept[1].text == f"zebra{MOST_QUESTIONS + 4}"
@@ -87,12 +95,16 @@ def test_it_goes_with_its_dataset_and_a_purged_document_is_not_named(tmp_path: P
         kb.search("zebra", dataset_id="manual")
         kb.search("secretquestion", dataset_id="notes")
         hits = kb.search("harbour", dataset_id="notes").hits
-        assert kb.question_log.note("weak one", ["notes"], "weak", hits) is None
-        assert kb.question_log.questions("notes")[0].found == ("a.md",)
+        assert (
+            QuestionLog(kb.capabilities.settings).note("weak one", ["notes"], "weak", hits) is None
+        )
+        assert QuestionLog(kb.capabilities.settings).questions("notes")[0].found == ("a.md",)
         kb.purge("notes", "a.md")
-        assert kb.question_log.questions("notes")[0].found == ()
+        assert QuestionLog(kb.capabilities.settings).questions("notes")[0].found == ()
         kb.purge("notes")
-        assert [each.text for each in kb.question_log.questions()] == ["zebra"]
+        assert [each.text for each in QuestionLog(kb.capabilities.settings).questions()] == [
+            "zebra"
+        ]
     held = b"".join(path.read_bytes() for path in tmp_path.glob("kb.db*") if path.is_file())
     assert b"secretquestion" not in held
 
@@ -100,11 +112,14 @@ def test_it_goes_with_its_dataset_and_a_purged_document_is_not_named(tmp_path: P
 def test_a_document_is_kept_with_its_dataset(kb: Service) -> None:
     kb.put_document("notes", "guide.md", "Requests at night.")
     hits = kb.search("requests", scope="all").hits
-    assert kb.question_log.note("weak one", ["manual", "notes"], "weak", hits) is None
-    (asked,) = kb.question_log.questions()
+    assert (
+        QuestionLog(kb.capabilities.settings).note("weak one", ["manual", "notes"], "weak", hits)
+        is None
+    )
+    (asked,) = QuestionLog(kb.capabilities.settings).questions()
     assert sorted(asked.documents) == [("manual", "guide.md"), ("notes", "guide.md")]
-    assert kb.question_log.erase("notes", "guide.md") == 1
-    (asked,) = kb.question_log.questions()
+    assert QuestionLog(kb.capabilities.settings).erase("notes", "guide.md") == 1
+    (asked,) = QuestionLog(kb.capabilities.settings).questions()
     assert asked.documents == [("manual", "guide.md")]
     # A log of an earlier version has names alone: each may be of any of the datasets.
     settings = kb.capabilities.settings
@@ -113,10 +128,10 @@ def test_a_document_is_kept_with_its_dataset(kb: Service) -> None:
     (kept,) = json.loads(text or "")
     del kept["found_in"]
     assert settings.set_setting("questions", json.dumps([kept]), expected=text)
-    (old,) = kb.question_log.questions()
+    (old,) = QuestionLog(kb.capabilities.settings).questions()
     assert old.documents == [("manual", "guide.md"), ("notes", "guide.md")]
-    assert kb.question_log.erase("notes", "guide.md") == 1
-    assert kb.question_log.questions()[0].found == ()
+    assert QuestionLog(kb.capabilities.settings).erase("notes", "guide.md") == 1
+    assert QuestionLog(kb.capabilities.settings).questions()[0].found == ()
 
 
 class Failing(MemoryStore):
@@ -125,14 +140,14 @@ class Failing(MemoryStore):
 
 
 def test_a_failing_log_never_fails_a_search() -> None:
-    kb = filled(Service(Failing(), options=ServiceOptions(question_log=True)))
+    kb = filled(logging(Failing()))
     found = kb.search("zebra", dataset_id="manual")
     assert found.warnings == ("the question was not logged: the disk is full",)
-    bare = filled(Service(BareStore(MemoryStore()), options=ServiceOptions(question_log=True)))
+    bare = filled(logging(BareStore(MemoryStore())))
     (warning,) = bare.search("zebra", dataset_id="manual").warnings
     assert "keeps no settings" in warning
     with pytest.raises(NotAvailableError, match="keeps no settings"):
-        bare.question_log.questions()
+        QuestionLog(bare.capabilities.settings).questions()
 
 
 def test_a_damaged_log_is_reported_and_can_be_cleared(kb: Service) -> None:
@@ -142,9 +157,9 @@ def test_a_damaged_log_is_reported_and_can_be_cleared(kb: Service) -> None:
     (warning,) = kb.search("zebra", dataset_id="manual").warnings
     assert "cannot be read" in warning
     with pytest.raises(ValidationError, match="cannot be read"):
-        kb.question_log.questions()
-    kb.question_log.erase()
-    assert kb.question_log.questions() == []
+        QuestionLog(kb.capabilities.settings).questions()
+    QuestionLog(kb.capabilities.settings).erase()
+    assert QuestionLog(kb.capabilities.settings).questions() == []
 
 
 def test_evaluations_are_not_logged(kb: Service) -> None:
@@ -154,13 +169,13 @@ def test_evaluations_are_not_logged(kb: Service) -> None:
     evaluate(kb, lost, dataset_id="manual", granularity="chunk")
     with unlogged():
         kb.search("zebra", dataset_id="manual")
-    assert kb.question_log.questions() == []
+    assert QuestionLog(kb.capabilities.settings).questions() == []
 
 
 def test_the_log_is_a_golden_set_to_fill_in(kb: Service, tmp_path: Path) -> None:
     kb.search('zebra: "{what}"\n# is it?', dataset_id="manual")
     file = tmp_path / "golden.yaml"
-    text = logged_yaml(kb.question_log.questions())
+    text = logged_yaml(QuestionLog(kb.capabilities.settings).questions())
     file.write_text(text)
     with pytest.raises(ValidationError, match="answerable: false where none does"):
         read_golden(file)

@@ -18,6 +18,7 @@ from triptych.access.proposals import Proposals
 from triptych.copies.archive_writer import write_archive
 from triptych.copies.copy import copy_store
 from triptych.errors import PendingReviewError
+from triptych.question_log import QuestionLog
 from triptych.records import PurgeReceipt
 from triptych.records.serialization import to_json
 from triptych.search import SemanticCache
@@ -62,7 +63,9 @@ class Place:
 
         truth = SqliteStore.open(self.folder / "kb.db", background_index=False)
         options = ServiceOptions(
-            embedder=HashEmbedder(), semantic_cache=SemanticCache(), question_log=True
+            embedder=HashEmbedder(),
+            semantic_cache=SemanticCache(),
+            observer=QuestionLog(truth.capabilities.settings),
         )
         store = QdrantStore(truth, edge.EdgeCollections(self.folder / "qdrant"))
         with store, Service(store, options=options) as kb:
@@ -99,7 +102,7 @@ def fill(kb: Service) -> None:
         kb.search("what sat there", dataset_id=dataset_id)
         kb.search("zebra crossing", mode="bm25", dataset_id=dataset_id)
     hits = kb.search(WORD, mode="bm25", dataset_id="d").hits
-    assert kb.question_log.note("a weak one", ["d"], "weak", hits) is None
+    assert QuestionLog(kb.capabilities.settings).note("a weak one", ["d"], "weak", hits) is None
     kept = kb.capabilities.settings
     assert kept is not None
     assert kept.set_setting("http.idempotency.body.1", f"{ASKED} {WORD}", expected=None)

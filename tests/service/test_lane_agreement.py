@@ -13,6 +13,7 @@ from support.cli_run import fresh_shell
 from support.valves import NOTES, OTHERS
 from triptych.access import Access
 from triptych.errors import ProviderError
+from triptych.question_log import QuestionLog
 from triptych_backends.embedders import HashEmbedder
 
 ALIKE = {f"{at}.md": f"The harbour number{at} lies beside a quay{at}." for at in range(30)}
@@ -39,7 +40,7 @@ def test_a_dataset_whose_lanes_hardly_agree_is_named() -> None:
         assert "`triptych eval retrieval golden.yaml`" in advice
         assert (report.clean, kb.doctor().advice) == (True, report.advice)
         assert kb.doctor(dataset_id="alike").advice == ()
-        assert kb.question_log.questions() == []
+        assert QuestionLog(kb.capabilities.settings).questions() == []
         hidden = kb.restricted(Access(dataset_ids=["alike"]))
         assert hidden.doctor().advice == ()
 

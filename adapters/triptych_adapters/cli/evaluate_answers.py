@@ -244,16 +244,18 @@ def log(
     the answerability "weak" or "nothing".
     """
     from triptych.evaluation.golden import logged_yaml
+    from triptych.question_log import QuestionLog
     from triptych.records.serialization import to_dict
 
     check_places(golden)
     with session.service() as service:
-        questions = service.question_log.questions(dataset)
-        keeps = service.options.question_log
+        kept = QuestionLog(service.store.capabilities.settings)
+        questions = kept.questions(dataset)
+        keeps = service.options.observer is not None
         if golden is not None:
             write_page(golden, logged_yaml(questions))
         if clear:
-            service.question_log.erase(dataset)
+            kept.erase(dataset)
     rows = (
         (
             f"{each.asked_at:%Y-%m-%d %H:%M}",

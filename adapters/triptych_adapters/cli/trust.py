@@ -10,7 +10,6 @@ import attrs
 
 from triptych._internal.urls import shown_url
 from triptych.errors import NotFoundError
-from triptych.text.visible import visible
 from triptych_adapters.cli.command import command, option
 from triptych_adapters.cli.session import Session
 
@@ -33,6 +32,7 @@ def trust(
     folders and an embedder. None of that is in force until you trust it here. The file is trusted
     with its present content: after a change, run this again. Read it first.
     """
+    from triptych.text.visible import visible
     from triptych_factory.settings import Settings, read_folder_file
     from triptych_factory.trust import Trust, needs_trust
 

@@ -131,15 +131,6 @@ class RemoteService(Service):
         return self.connection.url
 
     @property
-    def question_log(self) -> NoReturn:
-        """Not available: the log is in the server's store.
-
-        Raises:
-            NotAvailableError: always.
-        """
-        raise _not_here("question_log")
-
-    @property
     def options(self) -> ServiceOptions:  # type: ignore[override]  # an attribute, where it is wired
         """The known options of the server: only its embedder."""
         facts = self._server()

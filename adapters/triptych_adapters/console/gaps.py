@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from triptych.errors import NotAvailableError, NotFoundError, ValidationError
+from triptych.question_log import CitedDocument, LoggedQuestion, QuestionLog
 from triptych.records import DocumentInfo
-from triptych.search.question_log import CitedDocument, LoggedQuestion, QuestionLog
 from triptych.service import Service
 from triptych.text import Analyzer, get_analyzer
 from triptych_adapters.console.site import Made
@@ -58,15 +58,16 @@ def gaps(visit: Visit) -> Made:
     return {
         "gaps": ranked[:_LISTED],
         "old": old(visit.service, asked, cited),
-        "log": visit.server.service.options.question_log,
+        "log": visit.server.service.options.observer is not None,
         "why": "",
     }
 
 
 def _log(visit: Visit) -> QuestionLog:
     """The log, which a key to everything reads, as whoever runs the store does."""
-    sees_all = may(visit.server.check_sees_all, visit.service, "the log is")
-    return (visit.server.service if sees_all else visit.service).question_log
+    if not may(visit.server.check_sees_all, visit.service, "the log is"):
+        raise NotAvailableError("the log of questions is not available to restricted callers")
+    return QuestionLog(visit.server.service.capabilities.settings)
 
 
 def is_logged(visit: Visit, text: str, dataset_ids: Sequence[str]) -> bool:

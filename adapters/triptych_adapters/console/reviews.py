@@ -17,8 +17,8 @@ from triptych.access.proposals import (
     unrestricted,
 )
 from triptych.errors import NotAvailableError, TriptychError, ValidationError
+from triptych.question_log import unlogged
 from triptych.records import Hit
-from triptych.search.question_log import unlogged
 from triptych.service import Service
 from triptych.text.visible import diff_lines
 from triptych_adapters.console.site import Made, see_other

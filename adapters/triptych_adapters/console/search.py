@@ -12,8 +12,8 @@ from typing import Any, Final
 import attrs
 
 from triptych.errors import NotFoundError, StoreError, TriptychError
+from triptych.question_log import unlogged
 from triptych.records import DocumentInfo, Explanation, Layer, Mode, Query, Result
-from triptych.search.question_log import unlogged
 from triptych.search.syntax import ParsedQuery, parse_query
 from triptych.search.trace import traced
 from triptych.service import Service

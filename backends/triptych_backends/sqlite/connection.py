@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
 from triptych.errors import StoreError
 from triptych_backends.sql.errors import closed_error
@@ -35,9 +34,6 @@ from triptych_backends.sqlite.session import (
     is_drivers,
     store_error,
 )
-
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection, Engine
 
 PAGE_SIZE = 8192
 """Five vectors of 384 dimensions fit a page; at 4096 only two would, a quarter wasted."""
@@ -87,6 +83,7 @@ class Connections:
         self._uri = f"{path.as_uri()}?mode={mode}{'&immutable=1' if immutable else ''}"
         self._opened: list[sqlite3.Connection] = []
         self._readers: deque[Driver] = deque()
+        self._writers: deque[Driver] = deque()
         self._closed = False
         self._file: FileIdentity | None = None
         self._owner: Pair | None = None
@@ -97,7 +94,6 @@ class Connections:
         self._busy = 0
         self._forking = False
         self._torn = False
-        self._engine: Engine | None = None
 
     def require_file(self) -> None:
         """From now on, the file must be the one that is there now.
@@ -137,24 +133,6 @@ class Connections:
             self.close()
             assert self._lost is not None
             raise self._lost(self.where)
-
-    def _writers(self) -> Engine:
-        """The connections of writers, made for the first of them: a reader needs no SQLAlchemy."""
-        with self._gate:
-            if self._engine is None:
-                self._engine = self._new_engine()
-            return self._engine
-
-    def _new_engine(self) -> Engine:
-        from sqlalchemy import create_engine, event
-        from sqlalchemy.pool import QueuePool
-
-        engine = create_engine(
-            "sqlite://", creator=self.connect, poolclass=QueuePool, pool_size=1, max_overflow=-1
-        )
-        event.listen(engine, "begin", _begin_immediate)
-        event.listen(engine, "close", lambda driver, _: self._forget(driver))
-        return engine
 
     def connect(self) -> Driver:
         """A new connection; SQLite's implicit transactions are off."""
@@ -268,15 +246,30 @@ class Connections:
         Raises StoreError, also after the commit, when it went into a file that was replaced.
         """
         with self._call():
-            with self._writers().connect() as connection:
-                driver = _driver_of(connection)
+            driver = self._writers.pop() if self._writers else self.connect()
+            try:
                 level = _FULL if durable else _NORMAL
                 if driver.synchronous != level:
                     driver.execute(f"PRAGMA synchronous={level}")
                     driver.synchronous = level
-                with connection.begin():
-                    yield driver
+                driver.execute("BEGIN IMMEDIATE")
+                yield driver
+                driver.execute("COMMIT")
+            finally:
+                self._put_back(driver)
             self._require_same_file()
+
+    def _put_back(self, driver: Driver) -> None:
+        """Keep a writer's connection for the next one, without what was not committed."""
+        try:
+            driver.rollback()
+        except BaseException:
+            self.release(driver)
+            raise
+        if self._writers:
+            self.release(driver)
+        else:
+            self._writers.append(driver)
 
     def flush(self) -> None:
         """Put every commit so far on the disk.
@@ -347,10 +340,9 @@ class Connections:
         if self._lost is _log_error:
             self._leak()
             return
-        if self._engine is not None:
-            self._engine.dispose()
-        while self._readers:
-            self.release(self._readers.pop())
+        for idle in (self._writers, self._readers):
+            while idle:
+                self.release(idle.pop())
         self._owner = None
         forget_owner(self._path)
 
@@ -409,15 +401,6 @@ def busy_error(message: str) -> sqlite3.OperationalError:
     error = sqlite3.OperationalError(message)
     error.sqlite_errorcode = sqlite3.SQLITE_BUSY
     return error
-
-
-def _driver_of(connection: Connection) -> Driver:
-    """The driver's own connection beneath SQLAlchemy's."""
-    return cast(Driver, connection.connection.driver_connection)
-
-
-def _begin_immediate(connection: Connection) -> None:
-    _driver_of(connection).execute("BEGIN IMMEDIATE")
 
 
 def _replaced_error(where: str) -> StoreError:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-import sys
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, cached_property, lru_cache
@@ -144,10 +143,6 @@ _ADVICE = {
 
 def store_error(error: BaseException, where: str) -> StoreError:
     """What a driver's ``error`` in the store ``where`` means to its user."""
-    # A `DBAPIError` of SQLAlchemy holds the driver's own.
-    orig = getattr(error, "orig", None)
-    if isinstance(orig, BaseException):
-        error = orig
     code = getattr(error, "sqlite_errorcode", None)
     primary = code & 0xFF if isinstance(code, int) else None
     if primary in _LOCKED:
@@ -168,19 +163,14 @@ def store_error(error: BaseException, where: str) -> StoreError:
         return corrupt(where, error)
     if primary in _ADVICE:
         return StoreError(f"the store {where} failed ({error}): {_ADVICE[primary]}")
-    if type(error).__name__ == "ResourceClosedError" or "closed" in text:
+    if "closed" in text:
         return closed_error(where)
     return StoreError(f"the store {where} failed: {error}")
 
 
 def is_drivers(error: BaseException) -> bool:
-    """Whether the driver raised ``error``, or SQLAlchemy made it of one, where that is in use."""
-    # Asked for here: a command that only reads never imports SQLAlchemy.
-    exc = sys.modules.get("sqlalchemy.exc")
-    ours = (sqlite3.Error, UnicodeDecodeError)
-    if exc is None:
-        return isinstance(error, ours)
-    return isinstance(error, (*ours, exc.DBAPIError, exc.ResourceClosedError, exc.TimeoutError))
+    """Whether the driver raised ``error``."""
+    return isinstance(error, sqlite3.Error | UnicodeDecodeError)
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from triptych.contracts import (
     Store,
 )
 from triptych.contracts.defaults import StoreBase
-from triptych.errors import AccessDeniedError, NotAvailableError, ValidationError
+from triptych.errors import AccessDeniedError, ValidationError
 from triptych.records import (
     Answerability,
     CachedAnswer,
@@ -43,7 +43,7 @@ from triptych.records import (
     StoredUnit,
 )
 from triptych.search.dataset_settings import dataset_of
-from triptych.search.question_log import CitedDocument, LoggedQuestion, QuestionLog
+from triptych.telemetry import AnswerObserver
 from triptych.text.tokenizers import CorpusStats
 
 if TYPE_CHECKING:
@@ -85,48 +85,29 @@ class AccessSettings:
         return {key: value for key, value in found.items() if self._shows(key)}
 
 
-class AccessQuestionLog(QuestionLog):
-    """A `QuestionLog` that is written for whoever runs the store, and that no caller reads."""
+@attrs.frozen
+class AccessObserver(AnswerObserver):
+    """An observer whose warnings are not shown: they may speak of others' questions."""
 
-    def __init__(self, log: QuestionLog, view: AccessView) -> None:
-        super().__init__(None)
-        self._log = log
-        self._view = view
+    _inner: AnswerObserver
+
+    @classmethod
+    def over(cls, observer: AnswerObserver | None) -> AccessObserver | None:
+        """The observer of a caller, None where there is none."""
+        return None if observer is None else cls(observer)
 
     def note(
         self,
         text: str,
         dataset_ids: Sequence[str],
-        answerability: Answerability,
+        answerability: Answerability | None,
         hits: Sequence[Hit],
     ) -> str | None:
-        """See `QuestionLog.note`. A failure is not shown: it may speak of others' questions."""
-        failed = self._log.note(text, dataset_ids, answerability, hits)
+        failed = self._inner.note(text, dataset_ids, answerability, hits)
         return "the question was not logged" if failed else None
 
     def note_cited(self, documents: Iterable[tuple[str, str]]) -> str | None:
-        """See `QuestionLog.note_cited`, and `note` of a failure."""
-        return "the citations were not counted" if self._log.note_cited(documents) else None
-
-    def questions(self, dataset_id: str | None = None) -> list[LoggedQuestion]:
-        """Raise: what others asked is not shown.
-
-        Raises:
-            NotAvailableError: always.
-        """
-        raise NotAvailableError("the log of questions is not available to restricted callers")
-
-    def cited(self) -> list[CitedDocument]:
-        """Raise, as `questions`."""
-        raise NotAvailableError("the log of questions is not available to restricted callers")
-
-    def erase(self, dataset_id: str | None = None, name: str | None = None) -> int:
-        """See `QuestionLog.erase`; of a dataset that the caller may write. 0: others asked."""
-        if dataset_id is None:
-            raise AccessDeniedError("this access cannot erase the log of questions")
-        self._view.check_write(dataset_id)
-        self._log.erase(dataset_id, name)
-        return 0
+        return "the citations were not counted" if self._inner.note_cited(documents) else None
 
 
 class AccessAnswers:

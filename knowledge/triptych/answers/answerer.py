@@ -33,8 +33,7 @@ from triptych.records import (
     check_whole,
 )
 from triptych.search.model_rewriters import make_standalone
-from triptych.search.question_log import QuestionLog
-from triptych.telemetry import Operation
+from triptych.telemetry import AnswerObserver, Operation
 from triptych.text.tokens import TokenCounter
 
 
@@ -112,10 +111,10 @@ class AskRequest:
 class Answerer:
     """What `Service.ask` and `Service.ask_stream` do."""
 
-    def __init__(self, contexts: ContextBuilder, log: QuestionLog | None = None) -> None:
-        """``log`` counts the documents that answers cite."""
+    def __init__(self, contexts: ContextBuilder, observer: AnswerObserver | None = None) -> None:
+        """``observer`` sees which documents answers cite."""
         self._contexts = contexts
-        self._log = log
+        self._observer = observer
 
     def ask(self, request: AskRequest) -> Answer:
         """Search, and answer in one piece."""
@@ -147,7 +146,8 @@ class Answerer:
             reason = verdict
         if verdict == "weak" and request.answerability is not None:
             warnings.append("the hits hardly answer the question")
-        return _Asked(request, meter, standalone, pack, found.usage, reason, warnings, self._log)
+        usage, sees = found.usage, self._observer
+        return _Asked(request, meter, standalone, pack, usage, reason, warnings, sees)
 
 
 def _standalone(request: AskRequest, meter: MeteredLLM, warnings: list[str]) -> str:
@@ -196,7 +196,7 @@ class _Asked:
     search_usage: tuple[ModelUsage, ...]
     reason: Abstention
     warnings: list[str]
-    log: QuestionLog | None
+    observer: AnswerObserver | None
 
     def _written(self, *, streamed: bool) -> Generator[str, None, Answer]:
         """The pieces of the answer; returns the whole."""
@@ -282,9 +282,9 @@ class _Asked:
         marks = () if reading is None else tuple(reading.marks)
         cited = dict.fromkeys(number for mark in marks for number in mark.numbers)
         removed = () if reading is None else tuple(reading.removed)
-        if self.log is not None:
+        if self.observer is not None and cited:
             places = [by_number[number].citation for number in cited]
-            failed = self.log.note_cited(
+            failed = self.observer.note_cited(
                 (each.dataset_id, each.doc_name) for each in places if each.doc_name
             )
             self.warnings += [failed] if failed else []

@@ -6,6 +6,7 @@ import json
 from typing import Final
 
 from triptych.contracts import SettingsStore, Store, VersionReader
+from triptych.question_log import QuestionLog
 from triptych.records import PurgeReceipt
 
 BEYOND: Final = (
@@ -75,6 +76,13 @@ def forget_requests(settings: SettingsStore | None, dataset_id: str, name: str |
                 answers += key.startswith(BODIES) and not value.startswith(PLACE)
                 break
     return answers
+
+
+def forget_questions(settings: SettingsStore | None, dataset_id: str, name: str | None) -> int:
+    """Remove the logged questions of a dataset, or only that a document was found; how many."""
+    log = QuestionLog(settings)
+    asked = log.count(dataset_id) if name is None else 0
+    return log.erase(dataset_id, name) or asked
 
 
 PROPOSALS: Final = "proposal/"

@@ -12,7 +12,7 @@ from triptych.contracts import LLM
 from triptych.errors import ProviderError
 from triptych.evaluation.collections import Collection, one_by_one
 from triptych.evaluation.rag import RagSample
-from triptych.search.question_log import unlogged
+from triptych.question_log import unlogged
 
 if TYPE_CHECKING:
     from triptych.service import Service

@@ -20,9 +20,9 @@ from triptych.errors import NotAvailableError, ValidationError
 from triptych.evaluation.collections import Collection, one_by_one
 from triptych.evaluation.significance import few_queries_warning
 from triptych.evaluation.targets import find_targets
+from triptych.question_log import unlogged
 from triptych.records import Mode, Query, check_whole
 from triptych.search.answerability import SIGNALS, Calibration, HeldOut, LaneModel, lanes_key
-from triptych.search.question_log import unlogged
 from triptych.text import get_analyzer
 
 if TYPE_CHECKING:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from yaml.nodes import Node
 
     from triptych.evaluation.yaml_nodes import NodeReader
-    from triptych.search.question_log import LoggedQuestion
+    from triptych.question_log import LoggedQuestion
 
 _T = TypeVar("_T")
 _TOP = ("name", "reviewed", "queries")

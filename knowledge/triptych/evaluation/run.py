@@ -27,9 +27,9 @@ from triptych.evaluation.metrics import (
 from triptych.evaluation.results import Evaluation, Granularity, ModeResult
 from triptych.evaluation.significance import Estimate, bootstrap, few_queries_warning
 from triptych.evaluation.targets import Place, Targets, chunk_places, document_places, find_targets
+from triptych.question_log import unlogged
 from triptych.records import Hit, Mode, Result, check_whole, is_valid_mode, to_mode
 from triptych.search.pipeline_record import Pipeline, rewriters_of
-from triptych.search.question_log import unlogged
 from triptych.search.retrievers import SPARSE
 from triptych.text.tokens import estimate_tokens
 

@@ -12,7 +12,6 @@ from triptych.derivation.deriver import Deriver
 from triptych.records import Mode, Query, Result
 from triptych.search.pipeline import SearchPipeline
 from triptych.search.query import has_words
-from triptych.search.question_log import unlogged
 
 MOST_DATASETS = 20
 """Datasets of a store that are asked at once; each takes up to forty searches."""
@@ -25,7 +24,6 @@ _USUAL = 0.25
 what was measured."""
 
 
-@unlogged()
 def disagreement(
     searches: SearchPipeline, chunks: ChunkRepo, derivation: Deriver, dataset_id: str
 ) -> str | None:

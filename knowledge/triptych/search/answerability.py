@@ -10,11 +10,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import attrs
 
-from triptych._internal.turns import SEARCHES
 from triptych.contracts import ChunkRepo, DocLevelSearcher, SettingsStore, Store
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import Answerability, Candidates, DatasetConfig, RankedList, ResolvedQuery
@@ -22,9 +20,6 @@ from triptych.records.serialization import from_dict, to_dict
 from triptych.search.dataset_settings import CALIBRATION_SETTINGS, set_at_last
 from triptych.search.request import Found, SearchRequest, query_stats
 from triptych.text import CorpusStats, get_analyzer
-
-if TYPE_CHECKING:
-    from triptych.search.question_log import QuestionLog
 
 SIGNALS: Mapping[str, str] = {
     "bm25_share": "bm25",
@@ -218,22 +213,18 @@ class ResultJudge:
     """Judges results of chunks, by what the lanes found and the dataset's calibration.
 
     It costs a read of the store's settings, and where there is a calibration one of the keyword
-    lane's statistics. Nothing is searched again. ``log`` notes the questions that are not answered.
+    lane's statistics. Nothing is searched again.
     """
 
     _chunks: ChunkRepo
     _settings: SettingsStore | None
     _stats: DocLevelSearcher | None
-    _log: QuestionLog | None = None
     _parsed: tuple[str, Calibration] | None = attrs.field(default=None, init=False)
 
     def judge(
         self, request: SearchRequest, found: Found
     ) -> tuple[Answerability | None, tuple[str, ...]]:
-        """Whether the hits answer, None where that is not known; and warnings.
-
-        A question that is not answered is noted in the log.
-        """
+        """Whether the hits answer, None where that is not known; and warnings."""
         if request.target != "chunk" or found.lists is None:
             return None, ()
         verdict: Answerability | None = None
@@ -242,11 +233,6 @@ class ResultJudge:
             calibration, warnings = self.calibration(request)
             if calibration is not None:
                 verdict = self.verdict(calibration, request, found.lists)
-        query, unanswered = request.query, verdict if found.hits else "nothing"
-        if self._log is not None and unanswered in ("nothing", "weak") and not query.offset:
-            with SEARCHES.given_up():  # it may wait for who writes
-                failed = self._log.note(query.text, query.dataset_ids, unanswered, found.hits)
-            warnings += (failed,) if failed else ()
         return verdict, warnings
 
     def kept(self, request: SearchRequest) -> str | None:

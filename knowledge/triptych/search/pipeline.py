@@ -86,6 +86,7 @@ class SearchPipeline:
     _locate: Callable[[], Callable[[DocumentInfo], Path | None]] | None = None
     _past_stores: Callable[[], PastStores] | None = None
     _judge: ResultJudge | None = None
+    _observer: telemetry.AnswerObserver | None = None
     resolver: RequestResolver = attrs.field(init=False)
     _hydrator: Hydrator = attrs.field(init=False)
 
@@ -115,11 +116,13 @@ class SearchPipeline:
     ) -> Iterator[SearchPipeline]:
         """Give, for the block, a pipeline with these steps over the same store.
 
-        No ``lanes`` are all, and None is this one's ranker.
+        No ``lanes`` are all, and None is this one's ranker. Nobody observes it.
         """
         steps = KeywordBoost(), *postprocessors
         with closing(self._engine.derive(lanes=lanes, ranker=ranker)) as engine:
-            yield attrs.evolve(self, engine=engine, rewriter=rewriter, postprocessors=steps)
+            yield attrs.evolve(
+                self, engine=engine, rewriter=rewriter, postprocessors=steps, observer=None
+            )
 
     @property
     def configuration(self) -> Mapping[str, str]:
@@ -201,7 +204,7 @@ class SearchPipeline:
         Raises:
             NotAvailableError: there is no vector.
         """
-        plain = attrs.evolve(self, rewriter=None, postprocessors=(), judge=None)
+        plain = attrs.evolve(self, rewriter=None, postprocessors=(), judge=None, observer=None)
 
         def prepare() -> Sequence[SearchRequest]:
             (request,) = plain._prepare([query])
@@ -351,6 +354,7 @@ class SearchPipeline:
             derivation=self._derivation.over(store.chunks, encodes=capabilities.sparse is not None),
             past_stores=None,
             judge=None,
+            observer=None,
         )
 
     def _search_moments(
@@ -439,6 +443,12 @@ class SearchPipeline:
         warnings = request.warnings + found.warnings
         judge = self._judge
         verdict, judged = judge.judge(request, found) if judge else (None, ())
+        is_question = request.target == "chunk" and found.lists is not None and not query.offset
+        if self._observer is not None and is_question:
+            answers = verdict if found.hits else "nothing"
+            with SEARCHES.given_up():  # it may wait for who writes
+                said = self._observer.note(query.text, query.dataset_ids, answers, found.hits)
+            judged += (said,) if said else ()
         if not found.hits and query.filter.tree is not None:
             from triptych.search.filter_hints import filter_hints
 

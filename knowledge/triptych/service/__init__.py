@@ -111,7 +111,7 @@ class Service(Documents, Datasets, Searches, Layers, Upkeep):
             pipeline=pipeline,
             pipelines=(),
         )
-        parts = Parts(self.store, options, log=self.question_log, caller=self._parts.caller)
+        parts = Parts(self.store, options, caller=self._parts.caller)
         made = Service.__new__(Service)
         made._build(parts, whole=self, view=self._view)
         return made
@@ -128,7 +128,7 @@ class Service(Documents, Datasets, Searches, Layers, Upkeep):
             ValidationError: ``access`` is not an `Access`.
         """
         from triptych.access.lanes import lane_over
-        from triptych.access.store import AccessQuestionLog, store_for
+        from triptych.access.store import AccessObserver, store_for
 
         store = store_for(self, access)
         view = store.view
@@ -138,14 +138,14 @@ class Service(Documents, Datasets, Searches, Layers, Upkeep):
             pipelines=[
                 each for each in self._pipelines.values() if access.names_all(each.searched)
             ],
+            observer=AccessObserver.over(self.options.observer),
             own_paths=(),
             forget_files=None,
             locate=None,  # where this machine has its files is not the caller's business
         )
         caller = (*self._parts.caller, "access", repr(access.dataset_ids), access.tree)
-        log = AccessQuestionLog(self.question_log, view)
         made = Service.__new__(Service)
-        parts = Parts(store, options, log=log, caller=caller)
+        parts = Parts(store, options, caller=caller)
         made._build(parts, whole=self, view=view)
         self._restricted.add(made)
         return made

@@ -23,7 +23,6 @@ from triptych.vectors.refused import REFUSED_SETTINGS
 if TYPE_CHECKING:
     from triptych.access.view import Access, AccessView
     from triptych.records import ScrubReport
-    from triptych.search.question_log import QuestionLog
     from triptych.search.semantic_cache import CachedSearches
 
 
@@ -93,11 +92,6 @@ class ServiceBase(CloseOnExit):
         return self.options.llm
 
     @property
-    def question_log(self) -> QuestionLog:
-        """The log of questions without an answer."""
-        return self._parts.log
-
-    @property
     def searches(self) -> SearchPipeline:
         """The pipeline of every search of this Service."""
         return self._parts.searches
@@ -155,6 +149,16 @@ class ServiceBase(CloseOnExit):
         if self._whole is not None:
             return self._whole._forget_proposals(dataset_id)
         forget_proposals(self.capabilities.settings, dataset_id, None)
+
+    def _forget_questions(self, dataset_id: str, name: str | None) -> int:
+        """Remove a dataset's questions from the log, or that a document was found; how many it
+        was of: 0 for a restricted caller."""
+        from triptych.derivation.erasure import forget_questions
+
+        if self._whole is not None:
+            found = self._whole._forget_questions(dataset_id, name)
+            return found if self._view is None else 0
+        return forget_questions(self.capabilities.settings, dataset_id, name)
 
     def _remove_layers_above(self, dataset_id: str, name: str, *, every: bool) -> int:
         if self._whole is None:

@@ -144,12 +144,15 @@ class Datasets(ServiceBase):
 
         The delete is atomic: it does not affect what another writer stores afterwards.
         """
+        return self._drop_dataset(dataset_id)[0]
+
+    def _drop_dataset(self, dataset_id: str) -> tuple[bool, int]:
+        """Whether it existed, and how many questions were logged about it."""
         check_names(dataset_id)
         existed = self.documents.delete_dataset(dataset_id)
         forget_settings(self.capabilities.settings, dataset_id)
         self._forget_proposals(dataset_id)
-        self.question_log.erase(dataset_id)
-        return existed
+        return existed, self._forget_questions(dataset_id, None)
 
     @operation(Effect.DESTROYS)
     def recreate(self, dataset_id: str) -> bool:
@@ -199,14 +202,13 @@ class Datasets(ServiceBase):
         kept = 0 if cache is None else cache.cache_stats().entries
         layers = held.layers
         if name is None:
-            questions = self.question_log.count(dataset_id)
-            existed = self.delete_dataset(dataset_id)
+            existed, questions = self._drop_dataset(dataset_id)
         else:
             # Before and after: a process may end in between, or another one store them again.
             layers += self._remove_layers_above(dataset_id, name, every=held.documents > 0)
             existed = self.delete_document(dataset_id, name)
             layers += self._remove_layers_above(dataset_id, name, every=existed)
-            questions = self.question_log.erase(dataset_id, name)
+            questions = self._forget_questions(dataset_id, name)
             if golden := forget_judgements(self.capabilities.settings, dataset_id, name):
                 more = f"the text of {golden} golden questions about it: drop those that quote it"
                 held = attrs.evolve(held, beyond=(*held.beyond, more))

@@ -26,6 +26,7 @@ from triptych.contracts.models import check_call, check_llm
 from triptych.errors import ValidationError
 from triptych.records import DatasetConfig, DocumentInfo, check_text, check_whole
 from triptych.search.pipeline_record import Pipeline, rewriters_of
+from triptych.telemetry import AnswerObserver
 from triptych.text import AUTO, get_analyzer
 from triptych.vectors.embedding import check_embedder, check_sparse_encoder
 
@@ -153,8 +154,8 @@ class ServiceOptions:
             `triptych.open` sets it.
         scratch: makes an empty store in memory, such as `MemoryStore`, for searches of the past
             (`Query.as_of`); None disables these. `triptych.open` sets it.
-        question_log: whether questions without an answer are kept in the store, for ``triptych eval
-            log``, and how many answers cite each document: see `triptych.search.question_log`.
+        observer: sees each question, what was found and what answers cite, such as the log of
+            questions in the store (`triptych.question_log.QuestionLog`). `triptych.open` sets it.
         locate: called once for each search that has hits; returns a function that returns the file
             of a document on this machine (None: not known), for `Hit.path`.
         forget_files: called by `Service.purge` with the dataset, the document (None: all) and the
@@ -182,7 +183,7 @@ class ServiceOptions:
     executor: Executor | None = None
     own_paths: Sequence[Path] = ()
     scratch: Callable[[], Store] | None = None
-    question_log: bool = False
+    observer: AnswerObserver | None = None
     locate: Callable[[], Callable[[DocumentInfo], Path | None]] | None = None
     forget_files: Callable[[str, str | None, Sequence[str]], None] | None = None
 

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from triptych.derivation.writer import Writer
     from triptych.records import DatasetStats
     from triptych.search.past.stores import PastStores
-    from triptych.search.question_log import QuestionLog
     from triptych.search.semantic_cache import CachedSearches
 
 
@@ -57,10 +56,9 @@ class Parts:
         store: Store,
         options: ServiceOptions,
         *,
-        log: QuestionLog | None = None,
         caller: Sequence[object] = (),
     ) -> None:
-        """``log`` None keeps questions in the store.
+        """Make them.
 
         Raises:
             ValidationError: a lane has no signature, which the semantic cache needs.
@@ -73,7 +71,6 @@ class Parts:
         self.caller = caller
         can = self.capabilities
         check_keeps_sparse(can.sparse, options.sparse_encoder)
-        self._log = log
         self._past: PastStores | None = None
         self._making = threading.Lock()
         self.living: LivingDocuments = LivingDocuments(store.documents)
@@ -89,7 +86,6 @@ class Parts:
             can.settings,
         )
         self.engine: SearchEngine = _engine(store, can, options)
-        self._noted = log = self.log if options.question_log else None
         self.searches: SearchPipeline = SearchPipeline(
             store=store,
             living=self.living,
@@ -100,7 +96,8 @@ class Parts:
             postprocessors=(KeywordBoost(), *options.postprocessors),
             locate=options.locate,
             past_stores=self.past,
-            judge=ResultJudge(store.chunks, can.settings, can.document_search, log),
+            judge=ResultJudge(store.chunks, can.settings, can.document_search),
+            observer=options.observer,
         )
         self.cached: CachedSearches | None = self._cached(options)
 
@@ -138,13 +135,6 @@ class Parts:
             decisive,
             options.locate,
         )
-
-    @cached_property
-    def log(self) -> QuestionLog:
-        """The log of questions without an answer."""
-        from triptych.search.question_log import QuestionLog
-
-        return QuestionLog(self.capabilities.settings) if self._log is None else self._log
 
     def past(self) -> PastStores:
         """The builder of stores as of a past moment."""
@@ -237,7 +227,7 @@ class Parts:
         """Answers questions from the hits of searches."""
         from triptych.answers.answerer import Answerer
 
-        return Answerer(self.contexts, self._noted)
+        return Answerer(self.contexts, self.options.observer)
 
 
 def _engine(store: Store, can: Capabilities, options: ServiceOptions) -> SearchEngine:

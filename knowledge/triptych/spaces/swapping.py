@@ -65,7 +65,7 @@ def space_service(service: Service, dataset_id: str) -> Iterator[tuple[Service, 
         embedder=service.options.next_embedder,
         next_embedder=None,
         semantic_cache=None,
-        question_log=False,
+        observer=None,
     )
     shown = Service(scratch, options=options)
     with shown:

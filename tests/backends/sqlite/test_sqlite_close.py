@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import event
 
 from triptych.errors import StoreError
 from triptych_backends.sqlite.connection import Connections
 
 
 class Interposed(deque[Any]):
-    """Idle readers; ``before`` is called as one comes back."""
+    """Idle connections; ``before`` is called as one comes back."""
 
     before: Callable[[], None]
 
@@ -40,10 +40,23 @@ def test_closed_as_a_reader_comes_back(connections: Connections) -> None:
 
 
 def test_closed_as_a_writer_comes_back(connections: Connections) -> None:
-    event.listen(connections._writers(), "checkin", lambda *_: connections.close())
+    connections._writers = Interposed()
+    connections._writers.before = connections.close
     with connections.writing(durable=True):
         pass
     assert connections._opened == []
+
+
+def test_what_a_writer_did_not_commit_is_not_there_for_the_next(connections: Connections) -> None:
+    with connections.writing(durable=True) as driver:
+        driver.execute("CREATE TABLE t (x)")
+    with suppress(ValueError), connections.writing(durable=True) as driver:
+        driver.execute("INSERT INTO t VALUES (1)")
+        raise ValueError
+    with connections.writing(durable=True) as again:
+        assert again is driver
+        assert again.execute("SELECT count(*) FROM t").fetchone() == (0,)
+    connections.close()
 
 
 def test_closed_by_a_call_within_another(connections: Connections) -> None:

@@ -1,8 +1,9 @@
 """The log of questions without an answer, in the store's settings. Off by default.
 
-`ServiceOptions.question_log` turns it on. What people ask may be private: the log is kept in the
-store and nowhere else, holds `MOST_QUESTIONS` at most, and goes with its dataset; `Service.purge`
-erases it from the store's files too.
+`QuestionLog` observes searches and answers (`ServiceOptions.observer`); `triptych.open` sets it if
+the setting ``question_log`` is true. What people ask may be private: the log is kept in the store
+and nowhere else, holds `MOST_QUESTIONS` at most, and goes with its dataset; `Service.purge` erases
+it from the store's files too.
 
 Beside it stands how often answers cite each document: names and numbers, without the questions.
 """
@@ -23,6 +24,7 @@ from triptych.contracts import SettingsStore
 from triptych.errors import NotAvailableError, StoreError, ValidationError
 from triptych.records import Answerability, Hit
 from triptych.records.serialization import from_dict, to_dict
+from triptych.telemetry import AnswerObserver
 
 T = TypeVar("T")
 
@@ -103,7 +105,7 @@ def unlogged() -> Iterator[None]:
         _paused.reset(token)
 
 
-class QuestionLog:
+class QuestionLog(AnswerObserver):
     """Reads and writes the log of one store."""
 
     def __init__(self, settings: SettingsStore | None) -> None:
@@ -113,14 +115,14 @@ class QuestionLog:
         self,
         text: str,
         dataset_ids: Sequence[str],
-        answerability: Answerability,
+        answerability: Answerability | None,
         hits: Sequence[Hit],
     ) -> str | None:
-        """Log a question; why that could not be done, None where it was. Never raises.
+        """Log a question that is not answered; why that could not be done, None where it was.
 
         A question that is there is counted, and is the newest again.
         """
-        if _paused.get():
+        if _paused.get() or answerability not in ("nothing", "weak"):
             return None
         found = list(dict.fromkeys((hit.dataset_id, hit.doc_name) for hit in hits))[:_SHOWN]
         asked = LoggedQuestion(
