@@ -1,8 +1,8 @@
 """An extension of Griffe, which reads the sources for the API reference (see mkdocs.yml).
 
-Methods of `Dataset` and of the asynchronous classes are made of others, as in
-``put = _of_dataset(Documents.put_document)``, which a reader of sources sees as attributes. Here
-they become what they are at run time: methods with the signature and the docstring of the other.
+Methods of the asynchronous classes are made of others (``put = awaited(Dataset.put)``), which a
+reader of sources sees as attributes; those of `Dataset` have their docstrings from the Service
+(``@_documented(Documents.put_document)``). Here they become what they are at run time.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import griffe
 
-MAKERS = {"_of_dataset": set(), "awaited": {"async"}, "streamed": set()}
+MAKERS = {"awaited": {"async"}, "streamed": set()}
 """The functions that make a method of another, and the labels of what they make."""
 
 
@@ -22,7 +22,8 @@ class Views(griffe.Extension):
         """Replace the attributes of the classes that are made so, once the package is read."""
         if pkg.name != "triptych":
             return
-        for home in ("service.views.DatasetMethods", *_named(pkg["aio.methods"])):
+        _document(pkg["service.views.Dataset"], pkg)
+        for home in _named(pkg["aio.methods"]):
             methods = pkg[home]
             for name, member in list(methods.members.items()):
                 maker, _, rest = str(getattr(member, "value", "")).partition("(")
@@ -30,10 +31,6 @@ class Views(griffe.Extension):
                     continue
                 owner, _, method = rest.rstrip(")").partition(".")
                 source = pkg[methods.module.resolve(owner).partition(".")[2]].all_members[method]
-                given = list(source.parameters)
-                if maker == "_of_dataset":
-                    owner = "Service"
-                    given = [each for each in given if each.name != "dataset_id"]
                 said = f"`{owner}.{method}`"
                 if owner in ("Service", "Dataset"):  # those are at the top, and on its page
                     said = f"[{said}][triptych.{owner}.{method}]"
@@ -42,13 +39,26 @@ class Views(griffe.Extension):
                     name,
                     lineno=member.lineno,
                     endlineno=member.endlineno,
-                    parameters=griffe.Parameters(*given),
+                    parameters=source.parameters,
                     returns="AsyncAnswerStream" if maker == "streamed" else source.returns,
                     docstring=griffe.Docstring(f"{said}.\n\n{text}"),
                 )
                 made.docstring.parent = made
                 made.labels |= MAKERS[maker]
                 methods.set_member(name, made)
+
+
+def _document(views: griffe.Class, pkg: griffe.Module) -> None:
+    """Give each method the docstring of the one that its decorator names."""
+    for member in views.functions.values():
+        for decorator in member.decorators:
+            maker, _, rest = str(decorator.value).partition("(")
+            if maker == "_documented":
+                owner, _, method = rest.rstrip(")").partition(".")
+                source = pkg[views.module.resolve(owner).partition(".")[2]].all_members[method]
+                said = f"[`Service.{method}`][triptych.Service.{method}]"
+                text = source.docstring.value if source.docstring else ""
+                member.docstring = griffe.Docstring(f"{said}.\n\n{text}", parent=member)
 
 
 def _named(module: griffe.Module) -> list[str]:

@@ -24,7 +24,7 @@ from triptych.service.options import ServiceOptions
 from triptych.service.parts import Parts
 from triptych.service.searches import Searches
 from triptych.service.upkeep import Upkeep
-from triptych.service.views import Dataset, DatasetMethods, share_docs
+from triptych.service.views import Dataset
 
 if TYPE_CHECKING:
     from triptych.access import Access
@@ -149,7 +149,3 @@ class Service(Documents, Datasets, Searches, Layers, Upkeep):
         made._build(parts, whole=self, view=view)
         self._restricted.add(made)
         return made
-
-
-share_docs(DatasetMethods, Service)
-share_docs(Dataset, Service)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar, Unpack
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, Unpack
 
 import attrs
 
@@ -17,6 +16,7 @@ from triptych.service.datasets import Datasets
 from triptych.service.documents import Documents
 from triptych.service.layers import Layers
 from triptych.service.searches import Searches
+from triptych.service.upkeep import Upkeep
 
 if TYPE_CHECKING:
     from triptych._internal.progress import ProgressCallback
@@ -28,83 +28,45 @@ if TYPE_CHECKING:
     from triptych.answers.pack import ContextPack
     from triptych.answers.prefix import ContextPrefix
     from triptych.answers.records import Answer, AnswerStream
-    from triptych.records import ChangePage, DatasetStats, EmbedReport, PurgeReceipt, RebuildReport
+    from triptych.records import (
+        ChangePage,
+        DatasetStats,
+        DeleteReport,
+        DerivedLayer,
+        DocumentInfo,
+        DocumentSummary,
+        EmbedReport,
+        EmbedWhen,
+        Layer,
+        Metadata,
+        MetadataReport,
+        MetadataValue,
+        NewDocument,
+        PurgeReceipt,
+        PutReport,
+        RebuildReport,
+        SourceDocument,
+    )
     from triptych.service import Service
 
+    Layered = list[DerivedLayer]  # the class has a method of this name
 
-_REFERENCE = re.compile(r"`\w+\.(\w+)`")
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def share_docs(target: type, source: type) -> None:
-    """To each docstring of ``target`` that begins with `Source.name` append that method's
-    docstring."""
-    for method in vars(target).values():
-        if not inspect.isfunction(method) or not method.__doc__:
-            continue
-        found = _REFERENCE.match(method.__doc__)
-        original = None if found is None else getattr(source, found[1], None)
-        if original is not None and original.__doc__:
-            method.__doc__ = f"{method.__doc__}\n\n{inspect.cleandoc(original.__doc__)}"
+def _documented(method: Callable[..., Any]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Give a method of `Dataset` the documentation of the method that it calls."""
 
+    def document(call: Callable[P, R]) -> Callable[P, R]:
+        call.__doc__ = f"`Service.{method.__name__}`.\n\n{inspect.getdoc(method)}"
+        return call
 
-def _of_dataset(
-    method: Callable[Concatenate[Any, str, P], R],
-) -> Callable[Concatenate[Any, P], R]:
-    """Return a method of the Service with ``dataset_id`` taken from the view."""
-    of_service = method.__name__
-
-    @functools.wraps(method)
-    def call(self: Dataset, /, *args: P.args, **kwargs: P.kwargs) -> Any:
-        return getattr(self.service, of_service)(self.dataset_id, *args, **kwargs)
-
-    signature = inspect.signature(method)
-    own = [each for name, each in signature.parameters.items() if name != "dataset_id"]
-    vars(call)["__signature__"] = signature.replace(parameters=own)
-    call.__doc__ = f"`Service.{of_service}`."
-    return call
-
-
-class DatasetMethods:
-    """The methods of `Dataset` that only fill in ``dataset_id``.
-
-    Each is `Final`, so that type checkers infer its type from the method.
-    """
-
-    __slots__ = ()
-
-    def __init_subclass__(cls) -> None:
-        """Give each method its name in `Dataset`."""
-        for name, method in vars(DatasetMethods).items():
-            if inspect.isfunction(method):
-                method.__name__, method.__qualname__ = name, f"Dataset.{name}"
-
-    create: Final = _of_dataset(Datasets.create_dataset)
-    put: Final = _of_dataset(Documents.put_document)
-    put_many: Final = _of_dataset(Documents.put_documents)
-    get: Final = _of_dataset(Documents.get_document)
-    similar: Final = _of_dataset(Searches.similar)
-    history: Final = _of_dataset(Documents.history)
-    diff: Final = _of_dataset(Documents.diff)
-    restore: Final = _of_dataset(Documents.restore)
-    list: Final = _of_dataset(Documents.list_documents)
-    count: Final = _of_dataset(Documents.count_documents)
-    update_metadata: Final = _of_dataset(Documents.update_metadata)
-    delete_many: Final = _of_dataset(Datasets.delete_documents)
-    remove_expired: Final = _of_dataset(Datasets.remove_expired)
-    delete: Final = _of_dataset(Datasets.delete_document)
-    recreate: Final = _of_dataset(Datasets.recreate)
-    layer: Final = _of_dataset(Layers.layer)
-    dataset_layer: Final = _of_dataset(Layers.dataset_layer)
-    layers: Final = _of_dataset(Layers.layers)
-    put_layer: Final = _of_dataset(Layers.put_document_layer)
-    put_dataset_layer: Final = _of_dataset(Layers.put_dataset_layer)
-    put_folder_layer: Final = _of_dataset(Layers.put_folder_layer)
+    return document
 
 
 @attrs.frozen(repr=False)
-class Dataset(DatasetMethods):
+class Dataset:
     """A view of one dataset. Each method calls the method of the Service that its docstring
     names."""
 
@@ -114,6 +76,175 @@ class Dataset(DatasetMethods):
     def __repr__(self) -> str:
         return f"<Dataset {self.dataset_id!r} of {self.service!r}>"
 
+    @_documented(Datasets.create_dataset)
+    def create(self, *, language: str | None = None) -> bool:
+        return self.service.create_dataset(self.dataset_id, language=language)
+
+    @_documented(Documents.put_document)
+    def put(
+        self,
+        name: str,
+        content: str,
+        metadata: Metadata | None = None,
+        *,
+        if_version: int | None = None,
+        expires_at: datetime | Literal["never"] | None = None,
+        embed: EmbedWhen = "now",
+    ) -> SourceDocument:
+        return self.service.put_document(
+            self.dataset_id,
+            name,
+            content,
+            metadata,
+            if_version=if_version,
+            expires_at=expires_at,
+            embed=embed,
+        )
+
+    @_documented(Documents.put_documents)
+    def put_many(
+        self,
+        documents: Iterable[NewDocument] | Mapping[str, str],
+        *,
+        progress: ProgressCallback | None = None,
+        embed: EmbedWhen = "now",
+    ) -> PutReport:
+        return self.service.put_documents(
+            self.dataset_id, documents, progress=progress, embed=embed
+        )
+
+    @_documented(Documents.get_document)
+    def get(self, name: str, version: int | None = None) -> SourceDocument:
+        return self.service.get_document(self.dataset_id, name, version)
+
+    @_documented(Searches.similar)
+    def similar(
+        self,
+        name: str,
+        *,
+        chunk: int | None = None,
+        top_k: int = 10,
+        where: Mapping[str, Any] | None = None,
+    ) -> Result:
+        return self.service.similar(self.dataset_id, name, chunk=chunk, top_k=top_k, where=where)
+
+    @_documented(Documents.history)
+    def history(self, name: str) -> Sequence[DocumentInfo]:
+        return self.service.history(self.dataset_id, name)
+
+    @_documented(Documents.diff)
+    def diff(self, name: str, old: int, new: int | None = None) -> str:
+        return self.service.diff(self.dataset_id, name, old, new)
+
+    @_documented(Documents.restore)
+    def restore(self, name: str, version: int, *, if_version: int | None = None) -> SourceDocument:
+        return self.service.restore(self.dataset_id, name, version, if_version=if_version)
+
+    @_documented(Documents.list_documents)
+    def list(
+        self,
+        *,
+        prefix: str = "",
+        after: str | DocumentInfo = "",
+        limit: int | None = None,
+        where: Mapping[str, Any] | None = None,
+        sort: str = "$name",
+    ) -> Sequence[DocumentInfo]:
+        return self.service.list_documents(
+            self.dataset_id, prefix=prefix, after=after, limit=limit, where=where, sort=sort
+        )
+
+    @_documented(Documents.count_documents)
+    def count(self, *, where: Mapping[str, Any] | None = None) -> int:
+        return self.service.count_documents(self.dataset_id, where=where)
+
+    @_documented(Documents.update_metadata)
+    def update_metadata(
+        self,
+        changes: Mapping[str, MetadataValue | None],
+        *,
+        names: Iterable[str] | str | None = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> MetadataReport:
+        return self.service.update_metadata(self.dataset_id, changes, names=names, where=where)
+
+    @_documented(Datasets.delete_documents)
+    def delete_many(
+        self, *, names: Iterable[str] | str | None = None, where: Mapping[str, Any] | None = None
+    ) -> DeleteReport:
+        return self.service.delete_documents(self.dataset_id, names=names, where=where)
+
+    @_documented(Datasets.remove_expired)
+    def remove_expired(self) -> int:
+        return self.service.remove_expired(self.dataset_id)
+
+    @_documented(Datasets.delete_document)
+    def delete(self, name: str, *, if_version: int | None = None) -> bool:
+        return self.service.delete_document(self.dataset_id, name, if_version=if_version)
+
+    @_documented(Datasets.recreate)
+    def recreate(self) -> bool:
+        return self.service.recreate(self.dataset_id)
+
+    @_documented(Layers.layer)
+    def layer(self, name: str, layer: Layer | str) -> DerivedLayer | None:
+        return self.service.layer(self.dataset_id, name, layer)
+
+    @_documented(Layers.dataset_layer)
+    def dataset_layer(self, layer: Layer | str) -> DerivedLayer | None:
+        return self.service.dataset_layer(self.dataset_id, layer)
+
+    @_documented(Layers.layers)
+    def layers(self, *, layer: Layer | str | None = None) -> Layered:
+        return self.service.layers(self.dataset_id, layer=layer)
+
+    @_documented(Layers.put_document_layer)
+    def put_layer(
+        self,
+        name: str,
+        layer: Layer | str,
+        content: str,
+        *,
+        prompt_sig: str = "",
+        source_version: int | None = None,
+    ) -> DerivedLayer:
+        return self.service.put_document_layer(
+            self.dataset_id,
+            name,
+            layer,
+            content,
+            prompt_sig=prompt_sig,
+            source_version=source_version,
+        )
+
+    @_documented(Layers.put_dataset_layer)
+    def put_dataset_layer(
+        self,
+        layer: Layer | str,
+        content: str,
+        *,
+        prompt_sig: str = "",
+        summaries: Iterable[DocumentSummary] | None = None,
+    ) -> DerivedLayer:
+        return self.service.put_dataset_layer(
+            self.dataset_id, layer, content, prompt_sig=prompt_sig, summaries=summaries
+        )
+
+    @_documented(Layers.put_folder_layer)
+    def put_folder_layer(
+        self,
+        folder: str,
+        layer: Layer | str,
+        content: str,
+        *,
+        prompt_sig: str = "",
+        summaries: Iterable[DocumentSummary] | None = None,
+    ) -> DerivedLayer:
+        return self.service.put_folder_layer(
+            self.dataset_id, folder, layer, content, prompt_sig=prompt_sig, summaries=summaries
+        )
+
+    @_documented(Documents.embed_pending)
     def embed_pending(
         self,
         doc_names: Iterable[str] | None = None,
@@ -121,89 +252,88 @@ class Dataset(DatasetMethods):
         retry: bool = False,
         progress: ProgressCallback | None = None,
     ) -> EmbedReport:
-        """`Service.embed_pending` of this dataset."""
         return self.service.embed_pending(
             self.dataset_id, doc_names=doc_names, retry=retry, progress=progress
         )
 
+    @_documented(Documents.changes)
     def changes(self, since: str | None = None, *, limit: int = 1000) -> ChangePage:
-        """`Service.changes` of this dataset."""
         return self.service.changes(since, dataset_id=self.dataset_id, limit=limit)
 
+    @_documented(Documents.follow)
     def follow(
         self, since: str | None = None, *, limit: int = 1000, poll: float = 0.5
     ) -> Iterator[ChangePage]:
-        """`Service.follow` of this dataset."""
         return self.service.follow(since, dataset_id=self.dataset_id, limit=limit, poll=poll)
 
+    @_documented(Datasets.purge)
     def purge(self, name: str) -> PurgeReceipt:
-        """`Service.purge` of one document."""
         # There, None means the whole dataset.
         check_text(name, "a document name")
         return self.service.purge(self.dataset_id, name)
 
+    @_documented(Searches.search)
     def search(self, query: Query | str, **options: Unpack[DatasetSearchOptions]) -> Result:
-        """`Service.search`."""
         query = self._mine(query, options)
         return self.service.search(query, dataset_id=self.dataset_id, **options)
 
+    @_documented(Searches.search_documents)
     def search_documents(
         self, query: Query | str, **options: Unpack[DatasetSearchOptions]
     ) -> Result:
-        """`Service.search_documents`."""
         query = self._mine(query, options)
         return self.service.search_documents(query, dataset_id=self.dataset_id, **options)
 
+    @_documented(Searches.search_many)
     def search_many(
         self, queries: Iterable[Query | str], **options: Unpack[DatasetSearchOptions]
     ) -> Sequence[Result]:
-        """`Service.search_many`."""
         if isinstance(queries, Iterable) and not isinstance(queries, str):
             queries = [self._mine(query, options) for query in queries]
         return self.service.search_many(queries, dataset_id=self.dataset_id, **options)
 
+    @_documented(Searches.explain)
     def explain(
         self, query: Query | str, doc_name: str, **options: Unpack[DatasetSearchOptions]
     ) -> Explanation:
-        """`Service.explain`."""
         query = self._mine(query, options)
         return self.service.explain(query, doc_name, dataset_id=self.dataset_id, **options)
 
+    @_documented(Searches.context)
     def context(
         self, query: Query | str, token_budget: int, **options: Unpack[DatasetContextOptions]
     ) -> ContextPack:
-        """`Service.context`."""
         query = self._mine(query, options)
         return self.service.context(query, token_budget, dataset_id=self.dataset_id, **options)
 
+    @_documented(Searches.context_prefix)
     def context_prefix(
         self, prefix_tokens: int, **options: Unpack[DatasetPrefixOptions]
     ) -> ContextPrefix:
-        """`Service.context_prefix`."""
         return self.service.context_prefix(prefix_tokens, dataset_id=self.dataset_id, **options)
 
+    @_documented(Searches.ask)
     def ask(self, question: Query | str, **options: Unpack[DatasetAskOptions]) -> Answer:
-        """`Service.ask`."""
         question = self._mine(question, options)
         return self.service.ask(question, dataset_id=self.dataset_id, **options)
 
+    @_documented(Searches.ask_stream)
     def ask_stream(
         self, question: Query | str, **options: Unpack[DatasetAskOptions]
     ) -> AnswerStream:
-        """`Service.ask_stream`."""
         question = self._mine(question, options)
         return self.service.ask_stream(question, dataset_id=self.dataset_id, **options)
 
+    @_documented(Upkeep.rebuild)
     def rebuild(
         self, doc_name: str = "", *, progress: ProgressCallback | None = None
     ) -> RebuildReport:
-        """`Service.rebuild` of the dataset, or of one document."""
         return self.service.rebuild(
             dataset_id=self.dataset_id, doc_name=doc_name, progress=progress
         )
 
+    @_documented(Upkeep.stats)
     def stats(self) -> DatasetStats:
-        """`Service.stats` of this dataset."""
         return self.service.stats(self.dataset_id)[0]
 
     def _mine(self, query: Query | str, fields: Mapping[str, Any]) -> Query | str:
