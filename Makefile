@@ -18,7 +18,7 @@ STATEMENTS := backends/triptych_backends/sqlite/compiled_statements.json
 
 venv: $(VENV)/.installed $(STATEMENTS) $(VENV)/.kernels ## make .venv with Triptych (editable) and everything its tests need
 
-$(STATEMENTS): $(wildcard backends/triptych_backends/sql/*.py) | $(VENV)/.installed
+$(STATEMENTS): $(wildcard backends/triptych_backends/sql/*.py backends/triptych_backends/sqlite/[ds]*.py) | $(VENV)/.installed
 	$(PY) -m triptych_backends.sqlite.write_statements
 	@touch $@
 

@@ -31,9 +31,9 @@ from triptych_backends.sqlite.connection import (
 )
 from triptych_backends.sqlite.location import refuse_unusable, set_foreign_log_aside
 from triptych_backends.sqlite.session import (
-    DIALECT,
     SqliteSession,
     SqliteTransaction,
+    creating,
     driver_errors,
 )
 
@@ -119,9 +119,7 @@ def _use_wal(driver: sqlite3.Connection, lock_timeout: float) -> None:
 
 def create(driver: sqlite3.Connection) -> None:
     """Make all tables in an empty database, in the driver's transaction."""
-    from triptych_backends.sql.compilation import creating_all
-
-    for statement in creating_all(DIALECT):
+    for statement in creating():
         driver.execute(statement)
     session = SqliteSession(driver)
     clock, meta = first_rows()

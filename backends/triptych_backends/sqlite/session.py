@@ -68,6 +68,8 @@ Compiled: TypeAlias = tuple[str, tuple[str, ...], dict[str, Any]]
 """The text, the names of its parameters in order, and those that are constants."""
 
 FILE = Path(__file__).with_name("compiled_statements.json")
+TABLES = "tables"
+"""The key in the file of what makes all tables and their indexes."""
 
 
 @lru_cache(maxsize=512)
@@ -99,6 +101,12 @@ def key_of(statement: object) -> str | None:
     else:
         return None
     return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def creating() -> Sequence[str]:
+    """What makes all tables and their indexes."""
+    made: Sequence[str] = _kept()[TABLES]
+    return made
 
 
 @cache

@@ -6,32 +6,40 @@ The Makefile runs it where a module of `triptych_backends.sql` is newer than the
 from __future__ import annotations
 
 import json
-import pkgutil
 from collections.abc import Iterator
 from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
 from sqlalchemy.sql.base import Executable
 
 from triptych_backends import sql
-from triptych_backends.sql.compilation import compile_statement
+from triptych_backends.sql.compilation import compile_statement, creating_all
 from triptych_backends.sql.deferred import Deferred, Upsert, resolve
-from triptych_backends.sqlite.session import DIALECT, FILE, key_of
+from triptych_backends.sqlite import database, store
+from triptych_backends.sqlite.session import DIALECT, FILE, TABLES, key_of
 
 
 def compile_all() -> dict[str, list[Any]]:
-    """What the file must hold: every statement that a module of `triptych_backends.sql` holds."""
+    """What the file must hold: the statements of `triptych_backends.sql` and of this package, and
+    what makes the tables."""
     made: dict[str, list[Any]] = {}
-    for module in pkgutil.iter_modules(sql.__path__):
-        for value in vars(import_module(f"{sql.__name__}.{module.name}")).values():
+    modules = [import_module(f"{sql.__name__}.{each.name}") for each in iter_modules(sql.__path__)]
+    for module in (*modules, database, store):
+        for value in vars(module).values():
             for statement in statements_in(value):
                 compiled = compile_statement(statement, DIALECT)
                 order = list(compiled.positiontup or ())
                 key = key_of(statement)
                 assert key is not None, f"{statement} is not deferred"
-                # Versions of SQLAlchemy break lines in other places.
-                made[key] = [" ".join(str(compiled).split()), order, dict(compiled.params)]
+                made[key] = [_in_one_line(str(compiled)), order, dict(compiled.params)]
+    made[TABLES] = [_in_one_line(each) for each in creating_all(DIALECT)]
     return {key: made[key] for key in sorted(made)}
+
+
+def _in_one_line(text: str) -> str:
+    """Versions of SQLAlchemy break lines in other places."""
+    return " ".join(text.split())
 
 
 def statements_in(value: object) -> Iterator[Any]:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-import triptych
 from triptych_backends.sql.deferred import bindparam, column_name, resolve, select, tables as t
 from triptych_backends.sqlite.session import FILE, compiled_before, key_of
 from triptych_backends.sqlite.write_statements import compile_all
@@ -21,8 +20,8 @@ def test_each_kept_text_is_what_sqlalchemy_writes() -> None:
     kept = json.loads(FILE.read_text(encoding="utf-8"))
     made = compile_all()
     assert kept.keys() == made.keys(), HOW
-    for key, (text, order, constants) in made.items():
-        assert kept[key] == [text, order, constants], HOW
+    for key, statement in made.items():
+        assert kept[key] == statement, HOW
 
 
 def test_a_statement_that_was_written_otherwise_is_not_taken_for_another() -> None:
@@ -55,12 +54,12 @@ def test_a_deferred_expression_is_built_once_and_has_no_truth() -> None:
 
 
 @pytest.mark.process
-def test_a_store_that_is_there_is_read_and_written_without_sqlalchemy(tmp_path: Path) -> None:
+def test_a_store_is_made_read_and_written_without_sqlalchemy(tmp_path: Path) -> None:
     path = tmp_path / "kb.db"
-    with triptych.open(path, embedder="hash") as kb:
-        kb.put_document("notes", "a.md", "# Kettle\n\nThe kettle boils.\n", metadata={"n": 3})
     code = f"""
 import sys, triptych
+with triptych.open({str(path)!r}, embedder="hash") as kb:
+    kb.put_document("notes", "a.md", "# Kettle\\n\\nThe kettle boils.\\n", {{"n": 3}})
 with triptych.open({str(path)!r}) as kb:
     where = {{"n": {{"$gte": 2}}}}
     assert kb.search("kettle", dataset_id="notes", where=where, fresh_only=True).hits
