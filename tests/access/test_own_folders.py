@@ -143,7 +143,7 @@ def test_a_link_inside_of_the_folder_is_found(shell: Shell, kb: Service) -> None
     }
 
 
-def test_a_caller_with_an_access_takes_over_no_archive(kb: Service) -> None:
+def test_a_caller_with_an_access_takes_over_no_store(kb: Service) -> None:
     restricted = kb.restricted(Access(can_write=True))
     with triptych.open("memory://", embedder="hash") as other:
         other.put_documents("default", hostile(own_key(kb)))

@@ -1,4 +1,4 @@
-"""``triptych copy``, ``backup``, and archives by export and import."""
+"""``triptych copy`` and ``backup``, and the files of ``export``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from support.cli_run import Shell, fresh_shell
-from triptych._internal.progress import Progress, ProgressCallback
+from triptych._internal.progress import ProgressCallback
 
 
 @pytest.fixture
@@ -42,19 +42,19 @@ def test_store_is_copied_and_the_copy_is_fresh(shell: Shell) -> None:
 
 
 def test_backup_is_restored(shell: Shell) -> None:
-    assert shell("backup", "kb.zip").code == 0
-    ran = shell("backup", "kb.zip")
+    assert shell("backup", "backup.db").code == 0
+    ran = shell("backup", "backup.db")
     assert (ran.code, "name another file, or give --overwrite" in ran.err) == (2, True)
-    ran = shell("restore", "kb.zip")
-    assert (ran.code, "`triptych copy kb.zip copy.db`" in ran.err) == (2, True)
-    assert shell("backup", "kb.zip", "--overwrite").code == 0
-    ran = shell("copy", "kb.zip", "restored.db")
+    ran = shell("restore", "backup.db")
+    assert (ran.code, "`triptych copy backup.db copy.db`" in ran.err) == (2, True)
+    assert shell("backup", "backup.db", "--overwrite").code == 0
+    ran = shell("copy", "backup.db", "restored.db")
     assert (ran.code, ran.rows[0][:3]) == (0, ["default", "1", "2"])
     assert shell("--store", "restored.db", "search", "hot water").code == 0
     shell("--store", "restored.db", "delete", "tea.md")
     shell.write("docs/cups.md", "# Cups\n")
     assert shell("--store", "restored.db", "put", "docs/cups.md").code == 0
-    ran = shell("copy", "kb.zip", "restored.db")
+    ran = shell("copy", "backup.db", "restored.db")
     assert (ran.code, "cups.md" in ran.err) == (4, True)
 
 
@@ -62,8 +62,9 @@ def test_what_is_no_backup_is_an_error(shell: Shell) -> None:
     ran = shell("restore", "tea.md", "other.db")
     assert (ran.code, "name the version" in ran.err) == (2, True)
     assert shell("copy", "docs/tea.md", "other.db").code != 0
-    (shell.directory / "bad.zip").write_bytes(b"PK\x03\x04 and no more")
-    ran = shell("copy", "bad.zip", "other.db")
+    whole = shell.store.read_bytes()
+    (shell.directory / "bad.db").write_bytes(whole[: len(whole) // 2])
+    ran = shell("copy", "bad.db", "other.db")
     assert ran.code != 0
     assert "damaged" in ran.err
     assert not (shell.directory / "other.db").exists()
@@ -71,48 +72,44 @@ def test_what_is_no_backup_is_an_error(shell: Shell) -> None:
     assert shell("restore", "tea.md", "1").code == 0
 
 
-def test_dataset_goes_through_an_archive(shell: Shell) -> None:
-    ran = shell("export", "--output", "notes.zip")
-    assert (ran.code, ran.rows[0][:3]) == (0, ["default", "1", "2"])
-    ran = shell("--store", "other.db", "import", "notes.zip")
-    assert (ran.code, ran.rows[0][:3]) == (0, ["default", "1", "2"])
-    assert shell("--store", "third.db", "import", "notes.zip", "-d", "none").code == 3
-
-
 def test_refused_copy_is_done_by_the_command_that_it_names(shell: Shell) -> None:
-    assert shell("backup", "kb.zip").code == 0
-    assert shell("export", "--output", "notes.zip").code == 0
-    for load in (("copy", "kb.zip", "other.db"), ("--store", "other.db", "import", "notes.zip")):
-        shell.write("docs/cups.md", "# Cups\n")
-        assert shell("--store", "other.db", "put", "docs/cups.md").code == 0
-        ran = shell(*load)
-        assert (ran.code, "the same command with --replace" in ran.err) == (4, True)
-        ran = shell(*load, "--replace")
-        assert (ran.code, ran.rows[0][:3]) == (0, ["default", "1", "2"])
-        assert [row[0] for row in shell("--store", "other.db", "list").rows] == ["tea.md"]
+    assert shell("backup", "backup.db").code == 0
+    shell.write("docs/cups.md", "# Cups\n")
+    assert shell("--store", "other.db", "put", "docs/cups.md").code == 0
+    ran = shell("copy", "backup.db", "other.db")
+    assert (ran.code, "the same command with --replace" in ran.err) == (4, True)
+    ran = shell("copy", "backup.db", "other.db", "--replace")
+    assert (ran.code, ran.rows[0][:3]) == (0, ["default", "1", "2"])
+    assert [row[0] for row in shell("--store", "other.db", "list").rows] == ["tea.md"]
 
 
-def test_restore_of_an_archive_names_copy(shell: Shell) -> None:
-    assert shell("backup", "kb.zip").code == 0
-    ran = shell("restore", "kb.zip", "other.db")
-    assert (ran.code, "triptych copy kb.zip other.db" in ran.err) == (2, True)
+def test_restore_of_a_backup_names_copy(shell: Shell) -> None:
+    assert shell("backup", "backup.db").code == 0
+    ran = shell("restore", "backup.db", "other.db")
+    assert (ran.code, "triptych copy backup.db other.db" in ran.err) == (2, True)
     assert not (shell.directory / "other.db").exists()
 
 
-def test_one_dataset_of_an_archive_is_copied(shell: Shell) -> None:
-    assert shell("backup", "kb.zip").code == 0
-    assert shell("copy", "kb.zip", "other.db", "--dataset", "none").code == 3
+def test_backup_is_not_imported(shell: Shell) -> None:
+    assert shell("backup", "backup.db").code == 0
+    ran = shell("import", "backup.db")
+    assert (ran.code, "`triptych copy backup.db copy.db`" in ran.err) == (2, True)
+
+
+def test_one_dataset_of_a_backup_is_copied(shell: Shell) -> None:
+    assert shell("backup", "backup.db").code == 0
+    assert shell("copy", "backup.db", "other.db", "--dataset", "none").code == 3
     assert not (shell.directory / "other.db").exists()
-    told = shell("copy", "kb.zip", "other.db", "--dataset", "default", "--json").json
+    told = shell("copy", "backup.db", "other.db", "--dataset", "default", "--json").json
     assert ([each["dataset_id"] for each in told["datasets"]], told["settings"]) == (["default"], 0)
 
 
 def test_options_of_one_kind_of_copy_and_import_are_refused_by_the_other(shell: Shell) -> None:
-    assert shell("backup", "kb.zip").code == 0
+    assert shell("backup", "backup.db").code == 0
     assert shell("export", "--output", "notes.jsonl").code == 0
     for wrong in (
         ("restore", "tea.md", "1", "--replace"),
-        ("copy", "kb.zip", "other.db", "--if-version", "2"),
+        ("copy", "backup.db", "other.db", "--if-version", "2"),
         ("import", "notes.jsonl", "--replace"),
     ):
         assert shell(*wrong).code == 2
@@ -122,14 +119,14 @@ def test_options_of_one_kind_of_copy_and_import_are_refused_by_the_other(shell: 
 
 def test_access_key_that_was_revoked_stays_so_after_a_restore(shell: Shell) -> None:
     assert shell("admin", "keys", "add", "eve").code == 0
-    assert shell("backup", "kb.zip").code == 0
+    assert shell("backup", "backup.db").code == 0
     key_id = shell("admin", "keys", "list").rows[0][0]
     assert shell("admin", "keys", "revoke", key_id).code == 0
     revoked = shell("admin", "keys", "list").text
-    ran = shell("copy", "kb.zip", str(shell.store))
+    ran = shell("copy", "backup.db", str(shell.store))
     assert (ran.code, "--replace copies those of the source" in ran.err) == (0, True)
     assert shell("admin", "keys", "list").text == revoked
-    ran = shell("copy", "kb.zip", str(shell.store), "--replace", "--json")
+    ran = shell("copy", "backup.db", str(shell.store), "--replace", "--json")
     assert (ran.code, ran.json["settings"]) == (0, 1)
     assert shell("admin", "keys", "list").text != revoked
 
@@ -147,7 +144,7 @@ def test_output_is_never_written_over_the_store(shell: Shell, command: str) -> N
     files = "files://" + str(shell.directory / "files")
     assert shell("copy", str(shell.store), files).code == 0
     output = ("--output",) if command == "export" else ("--overwrite",)
-    ran = shell("--store", files, command, *output, "files/out.zip")
+    ran = shell("--store", files, command, *output, "files/out.db")
     assert (ran.code, "of the store itself" in ran.err) == (2, True)
 
 
@@ -158,7 +155,7 @@ def test_output_that_is_ended_by_a_signal_leaves_what_was_there(
 ) -> None:
     number = getattr(signal, name)
 
-    def stop(_: Progress) -> None:
+    def stop(*_: object, **__: object) -> None:
         signal.raise_signal(number)
 
     @contextmanager
@@ -166,15 +163,16 @@ def test_output_that_is_ended_by_a_signal_leaves_what_was_there(
         yield stop
 
     monkeypatch.setattr("triptych_adapters.cli.output.Output.progress", progress)
-    (shell.directory / "kb.zip").write_text("before")
-    output = ("--output", "kb.zip") if command == "export" else ("kb.zip", "--overwrite")
+    monkeypatch.setattr("triptych.transfer.export_jsonl", stop)
+    (shell.directory / "backup.db").write_text("before")
+    output = ("--output", "backup.db") if command == "export" else ("backup.db", "--overwrite")
     before = signal.signal(number, signal.SIG_DFL)
     try:
         assert shell(command, *output).code == 128 + number
         assert signal.getsignal(number) is signal.SIG_DFL
     finally:
         signal.signal(number, before)
-    assert (shell.directory / "kb.zip").read_text() == "before"
+    assert (shell.directory / "backup.db").read_text() == "before"
     assert not list(shell.directory.glob("*.part"))
 
 
@@ -188,12 +186,12 @@ def test_export_that_fails_leaves_what_was_there(shell: Shell) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="modes are of Unix")
-def test_archive_is_its_writers_alone(shell: Shell) -> None:
-    path = shell.directory / "kb.zip"
-    assert shell("backup", "kb.zip").code == 0
+def test_backup_is_its_writers_alone(shell: Shell) -> None:
+    path = shell.directory / "backup.db"
+    assert shell("backup", "backup.db").code == 0
     assert path.stat().st_mode & 0o777 == 0o600
     path.chmod(0o640)
-    assert shell("backup", "kb.zip", "--overwrite").code == 0
+    assert shell("backup", "backup.db", "--overwrite").code == 0
     assert path.stat().st_mode & 0o777 == 0o640
 
 
@@ -206,10 +204,10 @@ def test_store_is_not_copied_into_itself(shell: Shell) -> None:
 
 def test_copy_that_is_refused_leaves_no_store(shell: Shell) -> None:
     store = str(shell.store)
-    assert shell("backup", "kb.zip").code == 0
+    assert shell("backup", "backup.db").code == 0
     for wrong in (
         ("copy", store, "new.db", "--dataset", "typo"),
-        ("--store", "new.db", "import", "kb.zip", "--dataset", "typo"),
+        ("copy", "backup.db", "new.db", "--dataset", "typo"),
     ):
         ran = shell(*wrong)
         assert (ran.code, "'typo'" in ran.err) == (3, True)

@@ -226,7 +226,7 @@ def test_delete_takes_documents_and_tells_what_was_not_there(shell: Shell) -> No
 def test_a_purge_prints_its_receipt(shell: Shell) -> None:
     ran = shell("delete", "a.md", "--purge")
     assert "erased: documents 1, chunks 1" in ran.err
-    assert "beyond it:\n- copies, backups, archives" in ran.err
+    assert "beyond it:\n- copies: copy again" in ran.err
     receipt, other = shell("delete", "b.md", "x.md", "--purge", "--json").json["receipts"]
     assert (receipt["name"], receipt["documents"], receipt["existed"]) == ("b.md", 1, True)
     assert (other["name"], other["documents"], other["existed"]) == ("x.md", 0, False)

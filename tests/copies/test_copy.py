@@ -19,8 +19,6 @@ from support.bare_store import BareStore
 from support.rich_stores import KINDS, change, contents, fill, open_kind
 from triptych._internal.progress import Progress
 from triptych.contracts import SettingsStore, Store
-from triptych.copies.archive_format import Archive
-from triptych.copies.archive_writer import write_archive
 from triptych.copies.copy import copy_store
 from triptych.errors import ConflictError, NotAvailableError, NotFoundError, ValidationError
 from triptych.records import NewDocument
@@ -37,7 +35,7 @@ from triptych.testing.builders import (
 )
 from triptych.testing.fakes import FakeEmbedder
 from triptych_backends.memory import MemoryStore
-from triptych_backends.sqlite import SqliteStore
+from triptych_backends.sqlite import SqliteStore, open_backup, write_backup
 
 PAIRS = [(one, other) for one in KINDS for other in KINDS]
 
@@ -81,7 +79,7 @@ def test_copy_of_any_of_many_stores_equals_it(seed: int, steps: int, pair: tuple
 
 
 def _check_copy(seed: int, steps: int, pair: tuple[str, str], folder: Path) -> None:
-    """A copy has everything; one of what was changed since has that, and so has an archive."""
+    """A copy has everything; one of what was changed since has that, and so has a backup."""
     chance = random.Random(seed)
     with ExitStack() as held:
         source = open_kind(pair[0], folder, "source")
@@ -91,17 +89,14 @@ def _check_copy(seed: int, steps: int, pair: tuple[str, str], folder: Path) -> N
         fill(source, chance, steps)
         copy_store(source, copied)
         assert contents(copied) == contents(source)
-        for name, store in (("one", source), ("other", copied)):
-            write_archive(store, folder / f"{name}.zip")
-        assert (folder / "one.zip").read_bytes() == (folder / "other.zip").read_bytes()
         for _ in range(steps // 5):
             change(source, chance)
         copy_store(source, copied, replace=True)
         assert contents(copied) == contents(source)
-        write_archive(source, folder / "one.zip", overwrite=True)
+        write_backup(source, folder / "backup.db")
         restored = MemoryStore()
-        with Archive(folder / "one.zip") as archive:
-            copy_store(archive, restored)
+        with open_backup(folder / "backup.db") as backup:
+            copy_store(backup, restored)
         assert contents(restored) == contents(source)
 
 
@@ -331,9 +326,9 @@ def test_conflict_is_found_before_anything_is_written(
             set_config(target, "b", attrs.evolve(CONFIG, language="german"))
             put(target, "b", "079", "text 79")
         before = contents(target)
-        write_archive(source, tmp_path / f"{kind}.zip")
-        with Archive(tmp_path / f"{kind}.zip") as archive:
-            for one in (source, archive):
+        write_backup(source, tmp_path / f"{kind}.backup")
+        with open_backup(tmp_path / f"{kind}.backup") as backup:
+            for one in (source, backup):
                 with pytest.raises(ConflictError, match="dataset 'b' of the destination") as found:
                     copy_store(one, target)
                 assert "--replace" in found.value.hint
@@ -349,9 +344,9 @@ def test_older_version_that_the_source_keeps_is_no_conflict(
         copy_store(source, target)
         for text in ("two", "three"):
             put(source, "d", "a", text)
-        write_archive(source, tmp_path / f"{kind}.zip")
-        with Archive(tmp_path / f"{kind}.zip") as archive:
-            for one in (archive, source):
+        write_backup(source, tmp_path / f"{kind}.backup")
+        with open_backup(tmp_path / f"{kind}.backup") as backup:
+            for one in (backup, source):
                 copy_store(one, target)
                 assert contents(target) == contents(source)
 
@@ -402,19 +397,6 @@ def test_settings_that_the_destination_has_stay_unless_they_are_replaced(
         assert report.settings_different == ()
         assert contents(target) == contents(source)
         assert settings_of(target).get_setting("leases") == "under way"
-
-
-def test_archive_of_some_datasets_leaves_the_settings(
-    stores: dict[str, Store], tmp_path: Path
-) -> None:
-    source, target = stores["memory"], stores["memory copy"]
-    fill_plainly(source, "d", {"a": "one"})
-    settings_of(source).set_setting("key", "source", expected=None)
-    settings_of(target).set_setting("key", "mine", expected=None)
-    write_archive(source, tmp_path / "d.zip", datasets=["d"])
-    with Archive(tmp_path / "d.zip") as archive:
-        assert copy_store(archive, target, replace=True).settings_removed == 0
-    assert settings_of(target).get_setting("key") == "mine"
 
 
 class _ContestedStore(MemoryStore):

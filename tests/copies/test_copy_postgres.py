@@ -1,4 +1,4 @@
-"""Copies and archives with a store on a PostgreSQL server at either end."""
+"""Copies and backups with a store on a PostgreSQL server at either end."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from support.postgres import PostgresServer
 from support.rich_stores import POSTGRES, change, contents, fill, open_kind
 from triptych import Service
 from triptych.contracts import Store
-from triptych.copies.archive_format import Archive
-from triptych.copies.archive_writer import write_archive
 from triptych.copies.copy import copy_store
 from triptych.copies.states import StoreStates
 from triptych.errors import ConflictError
@@ -27,6 +25,7 @@ from triptych.testing.builders import fill_at_once, keyword_query, put
 from triptych.testing.fakes import FakeEmbedder
 from triptych.testing.harness import examined
 from triptych.testing.oracle import assert_same_ranking, entries
+from triptych_backends.sqlite import open_backup, write_backup
 
 SCHEMAS = ("source", "target", "first", "second")
 
@@ -84,17 +83,13 @@ def test_a_round_of_copies_ends_with_what_it_began_with(
     assert contents(stores[-1]) == contents(stores[0])
 
 
-def test_an_archive_of_a_server_is_that_of_a_file(tmp_path: Path, held: ExitStack) -> None:
+def test_a_server_is_backed_up_and_restored(tmp_path: Path, held: ExitStack) -> None:
     there = opened(held, "postgres", tmp_path, "source")
-    here = opened(held, "sqlite", tmp_path, "copy")
     fill(there, random.Random(6), 40)
-    copy_store(there, here)
-    for name, store in (("one", there), ("other", here)):
-        write_archive(store, tmp_path / f"{name}.zip")
-    assert (tmp_path / "one.zip").read_bytes() == (tmp_path / "other.zip").read_bytes()
+    write_backup(there, tmp_path / "backup.db")
     restored = opened(held, "postgres", tmp_path, "target")
-    with Archive(tmp_path / "one.zip") as archive:
-        copy_store(archive, restored)
+    with open_backup(tmp_path / "backup.db") as backup:
+        copy_store(backup, restored)
     assert contents(restored) == contents(there)
 
 

@@ -16,11 +16,10 @@ import pytest
 
 from support.rich_stores import contents, fill, open_kind
 from triptych.contracts import Store
-from triptych.copies.archive_format import Archive
-from triptych.copies.archive_writer import write_archive
 from triptych.copies.copy import copy_store
 from triptych.testing.builders import fill_at_once
 from triptych.testing.harness import examined
+from triptych_backends.sqlite import open_backup, write_backup
 
 pytestmark = pytest.mark.process
 TESTS = Path(__file__).parents[1]
@@ -89,26 +88,26 @@ def check_backup(folder: Path, kind: str, seed: int) -> None:
     """A backup that is killed leaves the one before, and no half of another."""
     chance = random.Random(seed)
     source = source_of(kind, folder, seed)
-    archive, place = folder / "kb.zip", str(folder)
-    write_archive(source, archive)
-    whole = archive.read_bytes()
+    backup, place = folder / "backup.db", str(folder)
+    write_backup(source, backup)
+    whole = backup.read_bytes()
     source.close()
-    kill_within("backup", f"{kind}:{place}/source", str(archive), chance.random() * 0.2)
-    assert archive.read_bytes() == whole
+    kill_within("backup", f"{kind}:{place}/source", str(backup), chance.random() * 0.2)
+    assert backup.read_bytes() == whole
 
 
 def check_restore(folder: Path, kind: str, seed: int) -> None:
     """A restore that is killed goes on."""
     chance = random.Random(seed)
     source = source_of(kind, folder, seed)
-    archive, place = folder / "kb.zip", str(folder)
-    write_archive(source, archive)
+    backup, place = folder / "backup.db", str(folder)
+    write_backup(source, backup)
     before = contents(source)
     source.close()
     for _ in range(2):
-        kill_within("restore", str(archive), f"{kind}:{place}/restored", chance.random() * 0.4)
+        kill_within("restore", str(backup), f"{kind}:{place}/restored", chance.random() * 0.4)
     restored = open_kind(kind, folder, "restored")
-    with Archive(archive) as opened:
+    with open_backup(backup) as opened:
         copy_store(opened, restored)
     assert contents(restored) == before
     restored.close()

@@ -14,24 +14,24 @@ from support.cli_run import ran
 from support.rich_stores import open_kind
 from triptych import Service
 from triptych._internal.files import left_drafts, written_whole
-from triptych.copies.archive_writer import write_archive
 from triptych.question_log import QuestionLog
 from triptych.records import Finding
 from triptych.testing.builders import fill_at_once
 from triptych_backends.filesystem.disk import Disk
+from triptych_backends.sqlite import open_backup, write_backup
 
 CANARY = b"Xanthippe"
 
 
 @pytest.fixture
 def backup(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """A process that stands half way through a backup of kb.db to old.zip."""
+    """A process that stands half way through a backup of kb.db to old.db."""
     with open_kind("sqlite", tmp_path, "kb") as store:
         fill_at_once(store, "d", {f"{at:03}": f"{CANARY.decode()} {at}" for at in range(100)})
     with copier() as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        line = {"do": "backup-half", "from": f"sqlite:{tmp_path}/kb", "to": f"{tmp_path}/old.zip"}
+        line = {"do": "backup-half", "from": f"sqlite:{tmp_path}/kb", "to": f"{tmp_path}/old.db"}
         process.stdin.write(json.dumps(line) + "\n")
         process.stdin.flush()
         assert [process.stdout.readline() for _ in range(2)] == ["begun\n", "half\n"]
@@ -59,7 +59,7 @@ def test_next_backup_removes_what_a_killed_one_left(
     assert CANARY in left.read_bytes()
     (found,) = findings(tmp_path)
     assert found.examples == (str(left),)
-    ended = ran(["--store", str(tmp_path / "kb.db"), "backup", str(tmp_path / "new.zip")])
+    ended = ran(["--store", str(tmp_path / "kb.db"), "backup", str(tmp_path / "new.db")])
     assert ended.code == 0
     assert f"removed {left}" in ended.err
     assert drafts(tmp_path) == []
@@ -85,8 +85,8 @@ def test_backup_that_runs_keeps_its_draft(backup: subprocess.Popen[str], tmp_pat
     (draft,) = drafts(tmp_path)
     assert findings(tmp_path) == []
     with open_kind("sqlite", tmp_path, "kb") as store:
-        for name in ("new.zip", "old.zip"):
-            assert write_archive(store, tmp_path / name).removed == ()
+        for name in ("new.db", "old.db"):
+            assert write_backup(store, tmp_path / name).removed == ()
     assert drafts(tmp_path) == [draft]
     assert backup.stdin is not None
     assert backup.stdout is not None
@@ -94,17 +94,19 @@ def test_backup_that_runs_keeps_its_draft(backup: subprocess.Popen[str], tmp_pat
     backup.stdin.close()
     assert "done" in backup.stdout.read()
     assert drafts(tmp_path) == []
-    assert (tmp_path / "old.zip").read_bytes() == (tmp_path / "new.zip").read_bytes()
+    for name in ("old.db", "new.db"):
+        with open_backup(tmp_path / name) as opened:
+            assert opened.documents.count("d") == 100
 
 
 def test_only_drafts_of_the_file_are_removed(tmp_path: Path) -> None:
-    names = ("a.zip.0123abcd.part", "b.zip.0123abcd.part", "a.zip.mine.part", "a.zip")
+    names = ("a.db.0123abcd.part", "b.db.0123abcd.part", "a.db.mine.part", "a.db")
     for name in names:
         (tmp_path / name).write_bytes(b"x")
-    (tmp_path / "a.zip.00000000.part").mkdir()
-    (tmp_path / "a.zip.11111111.part").symlink_to("a.zip")
-    with written_whole(tmp_path / "a.zip", mode=0o600):
-        assert left_drafts(tmp_path / "a.zip", remove=True) == [tmp_path / names[0]]
+    (tmp_path / "a.db.00000000.part").mkdir()
+    (tmp_path / "a.db.11111111.part").symlink_to("a.db")
+    with written_whole(tmp_path / "a.db", mode=0o600):
+        assert left_drafts(tmp_path / "a.db", remove=True) == [tmp_path / names[0]]
     assert all((tmp_path / name).exists() for name in names[1:])
 
 

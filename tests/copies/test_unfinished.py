@@ -20,13 +20,12 @@ from support.postgres import PostgresServer
 from support.rich_stores import POSTGRES, contents, fill, open_kind
 from triptych import Service
 from triptych.contracts import Store
-from triptych.copies.archive_format import Archive
-from triptych.copies.archive_writer import write_archive
 from triptych.copies.copy import copy_store
 from triptych.copies.notes import UnfinishedStoreWarning, unfinished_copy
 from triptych.errors import ConflictError, StoreError
 from triptych.testing.builders import fill as fill_plainly, fill_at_once, put
 from triptych_backends.memory import MemoryStore
+from triptych_backends.sqlite import open_backup, write_backup
 
 DOCUMENTS = 200
 
@@ -53,8 +52,8 @@ def check_killed(do: str, kind: str, folder: Path, *, replace: bool) -> None:
     fill_at_once(source, "many", {f"{at:03}": f"text {at}" for at in range(DOCUMENTS)})
     one = f"sqlite:{folder}/source"
     if do == "restore":
-        one = f"{folder}/kb.zip"
-        write_archive(source, one)
+        one = f"{folder}/backup.db"
+        write_backup(source, one)
     target = open_kind(kind, folder, "target")
     if replace:
         fill_at_once(target, "many", {f"{at:03}": f"old {at}" for at in range(DOCUMENTS)})
@@ -71,11 +70,11 @@ def check_killed(do: str, kind: str, folder: Path, *, replace: bool) -> None:
     with pytest.raises(StoreError, match="unfinished"):
         copy_store(target, MemoryStore())
     with pytest.raises(StoreError, match="unfinished"):
-        write_archive(target, folder / "half.zip")
-    assert not (folder / "half.zip").exists()
+        write_backup(target, folder / "half.db")
+    assert not (folder / "half.db").exists()
     if do == "restore":
-        with Archive(one) as archive:
-            copy_store(archive, target, replace=replace)
+        with open_backup(one) as backup:
+            copy_store(backup, target, replace=replace)
     else:
         copy_store(source, target, replace=replace)
     assert unfinished(target) is None
@@ -96,12 +95,12 @@ def test_store_says_that_a_copy_into_it_was_killed(
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("name", ["source.db", "kb.zip"])
+@pytest.mark.parametrize("name", ["source.db", "backup.db"])
 @pytest.mark.parametrize("scheme", ["", "files://"])
 def test_new_store_says_so_from_its_first_moment(name: str, scheme: str, tmp_path: Path) -> None:
     source = open_kind("sqlite", tmp_path, "source")
     fill_plainly(source, "d", {"a": "one"})
-    write_archive(source, tmp_path / "kb.zip")
+    write_backup(source, tmp_path / "backup.db")
     source.close()
     target = tmp_path / "target"
     old = tmp_path / ".target.new-old"  # of one that was killed long ago
@@ -206,18 +205,18 @@ def test_commands_and_open_say_what_to_type(tmp_path: Path) -> None:
     for text in ("newer", "tea is cold"):
         put(source, "d", "a", text)
     source.close()
-    one, url, archive = (str(tmp_path / each) for each in ("source.db", "target.db", "kb.zip"))
-    assert ran(["--store", one, "backup", archive]).code == 0
+    one, url, backup = (str(tmp_path / each) for each in ("source.db", "target.db", "backup.db"))
+    assert ran(["--store", one, "backup", backup]).code == 0
     # It ends at the first document: the destination keeps fewer old versions.
-    for command in (["copy", one, url], ["copy", archive, url, "--replace"]):
+    for command in (["copy", one, url], ["copy", backup, url, "--replace"]):
         assert ran(command, env={"TRIPTYCH_HISTORY": "0"}).code != 0
     for command in (["search", "tea"], ["status"], ["get", "a", "-d", "d"], ["sync"]):
         ended = ran(["--store", url, *command])
         assert "this store is unfinished" in ended.err, command
-        said = (f"triptych copy {one} {url}", f"triptych copy {archive} {url}")
+        said = (f"triptych copy {one} {url}", f"triptych copy {backup} {url}")
         assert any(each in ended.err for each in said)
     assert "this store is unfinished" in ran(["--store", url, "doctor"]).both
-    refused = ran(["--store", url, "backup", str(tmp_path / "other.zip")])
+    refused = ran(["--store", url, "backup", str(tmp_path / "other.db")])
     assert refused.code != 0
     assert "this store is unfinished" in refused.err
     third = tmp_path / "third.db"
@@ -231,6 +230,6 @@ def test_commands_and_open_say_what_to_type(tmp_path: Path) -> None:
         pass
     with open_kind("sqlite", tmp_path, "target") as target:
         target.documents.delete_dataset("d")  # what it has lacks the old versions
-    ended = ran(["copy", archive, url, "--replace"])
+    ended = ran(["copy", backup, url, "--replace"])
     assert ended.code == 0, ended.err
     assert "unfinished" not in ran(["--store", url, "search", "tea"]).err

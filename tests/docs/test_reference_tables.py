@@ -99,7 +99,7 @@ RUN: dict[str, list[str]] = {
     "eval compare": ["one.json", "one.json"],
     "eval calibrate": ["calibration.yaml"],
     "eval log": [],
-    "backup": ["kb.zip"],
+    "backup": ["backup.db"],
     "restore": ["default/a.md", "1"],
     "copy": [".triptych/kb.db", "other.db"],
     "import": ["rows.jsonl"],

@@ -15,7 +15,6 @@ import triptych
 from support.postgres import PostgresServer
 from triptych.access import Access
 from triptych.access.proposals import Proposals
-from triptych.copies.archive_writer import write_archive
 from triptych.copies.copy import copy_store
 from triptych.errors import PendingReviewError
 from triptych.question_log import QuestionLog
@@ -25,7 +24,7 @@ from triptych.search import SemanticCache
 from triptych.service import Service
 from triptych.service.options import ServiceOptions
 from triptych_backends.embedders import HashEmbedder
-from triptych_backends.sqlite import SqliteStore
+from triptych_backends.sqlite import SqliteStore, write_backup
 
 NAME, HEADING, WORD, OLD, META, ASKED = NEEDLES = (
     "zqname", "zqheading", "zqwordling", "zqolder", "zqmetadata", "zqrequest",
@@ -153,7 +152,7 @@ def test_a_purge_leaves_nothing_of_a_document_and_the_receipt_says_what_went(
         fill(kb)
         with SqliteStore.open(tmp_path / "copy.db") as copy:
             copy_store(kb.store, copy)
-        write_archive(kb.store, tmp_path / "backup.triptych")
+        write_backup(kb.store, tmp_path / "backup.db")
         before = others(kb)
         assert place.kind == "memory" or place.holders()
         receipt = kb.purge("d", PATH)
@@ -171,9 +170,9 @@ def test_a_purge_leaves_nothing_of_a_document_and_the_receipt_says_what_went(
     assert place.holders() == []
     # These are beyond it.
     beyond = " ".join(receipt.beyond)
-    assert all(each in beyond for each in ("copies", "archives", "memory", "providers"))
+    assert all(each in beyond for each in ("copies", "backups", "memory", "providers"))
     assert WORD.encode() in b"".join(path.read_bytes() for path in tmp_path.glob("copy.db*"))
-    assert (tmp_path / "backup.triptych").exists()
+    assert (tmp_path / "backup.db").exists()
 
 
 def test_a_purge_of_a_dataset_leaves_nothing_of_it(place: Place) -> None:

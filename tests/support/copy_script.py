@@ -10,9 +10,8 @@ import sys
 from pathlib import Path
 
 from support.rich_stores import open_kind
-from triptych.copies.archive_format import Archive
-from triptych.copies.archive_writer import write_archive
 from triptych.copies.copy import copy_store
+from triptych_backends.sqlite import open_backup, write_backup
 
 
 def _half_way(progress: object) -> None:
@@ -31,16 +30,16 @@ def run(do: str, one: str, other: str, *, replace: bool = False) -> None:
         kind, _, path = one.partition(":")
         source = open_kind(kind, Path(path).parent, Path(path).name)
         print("begun", flush=True)
-        write_archive(source, other, overwrite=True, progress=progress)
+        write_backup(source, other, overwrite=True, progress=progress)
         source.close()
         return
     kind, _, path = other.partition(":")
     target = open_kind(kind, Path(path).parent, Path(path).name)
     print("begun", flush=True)
     if do == "restore":
-        with Archive(one) as archive:
+        with open_backup(one) as backup:
             copy_store(
-                archive, target, replace=replace, progress=progress, again="triptych copy again"
+                backup, target, replace=replace, progress=progress, again="triptych copy again"
             )
     else:
         kind, _, path = one.partition(":")

@@ -18,7 +18,6 @@ from triptych_adapters.cli.session import Exit, Session, until_terminated
 
 if TYPE_CHECKING:
     from triptych.contracts import Store
-    from triptych.copies.archive_format import DatasetSummary
     from triptych.copies.report import CopyReport, DatasetCopy
 
 Replace = Annotated[
@@ -36,7 +35,7 @@ _SHOWN = 5
 
 @command(
     "triptych copy kb.db files:///home/me/kb",
-    "triptych copy kb.zip other.db                 a store of a backup",
+    "triptych copy backup.db other.db              a store of a backup",
 )
 def copy(
     session: Session,
@@ -55,11 +54,8 @@ def copy(
     """
     from triptych.copies.copy import check_datasets, copy_store
 
-    if is_archive(Path(source)):
-        load_archive(session, Path(source), destination, datasets=dataset, replace=replace)
-        return
     with ExitStack() as held:
-        one = held.enter_context(_opened(session, source))
+        one = held.enter_context(_opened_source(session, source))
         check_datasets(one, dataset)  # before the destination is made
         places = (_place(session, each) for each in (source, destination))
         again = _typed("copy", *places, datasets=dataset, replace=replace)
@@ -71,73 +67,19 @@ def copy(
     _show_copy(session.output, report)
 
 
-@command("triptych backup kb.zip", "triptych copy kb.zip other.db")
+@command("triptych backup backup.db", "triptych copy backup.db other.db")
 def backup(
     session: Session,
-    file: Annotated[Path, argument("FILE", "The archive to write.")],
+    file: Annotated[Path, argument("FILE", "The file to write.")],
     dataset: _DATASETS = None,
     overwrite: Annotated[bool, option("--overwrite", "Replace the file if it exists.")] = False,
 ) -> None:
     """Write a snapshot of the store to one file; others may write to the store meanwhile.
 
     It includes versions, metadata, chunks, vectors and layers. `triptych copy FILE STORE` restores
-    it to a store. The same store gives the same file, byte for byte.
+    it to a store. The file is a store in SQLite.
     """
-    save_archive(session, file, datasets=dataset, overwrite=overwrite)
-
-
-def is_archive(file: Path) -> bool:
-    """Whether there is a file that begins as an archive does.
-
-    Raises:
-        ValidationError: it is a pipe or a device.
-    """
-    from triptych._internal.files import open_regular
-
-    try:
-        with open_regular(file) as stream:
-            return stream.read(4) == b"PK\x03\x04"
-    except OSError:
-        return False
-
-
-def load_archive(
-    session: Session,
-    file: Path,
-    url: str | None,
-    *,
-    datasets: Sequence[str] | None = None,
-    replace: bool,
-) -> None:
-    """Copy an archive, or these datasets of it, into the store at ``url``.
-
-    Without, it is the one in force, whose settings stay its own.
-    """
-    from triptych.copies.archive_format import Archive
-    from triptych.copies.copy import check_datasets, copy_store
-
-    path, place, named = str(file.absolute()), _place(session, url), datasets
-    words = ("--store", place, "import", path) if url is None else ("copy", path, place)
-    with Archive(file) as archive:
-        check_datasets(archive, datasets)  # before the store is made
-        if datasets is None and url is None:
-            datasets = archive.datasets()
-        again = _typed(*words, datasets=named, replace=replace)
-        with (
-            _opened(session, url, again) as store,
-            session.output.progress("documents") as progress,
-        ):
-            report = copy_store(
-                archive, store, datasets=datasets, replace=replace, progress=progress, again=again
-            )
-    _show_copy(session.output, report)
-
-
-def save_archive(
-    session: Session, file: Path, *, datasets: Sequence[str] | None, overwrite: bool
-) -> None:
-    """Write the store in force, or these datasets of it, into an archive."""
-    from triptych.copies.archive_writer import write_archive
+    from triptych_backends.sqlite import write_backup
 
     output = session.output
     check_output(session, file)
@@ -146,18 +88,31 @@ def save_archive(
         _opened(session, None) as store,
         output.progress("documents") as progress,
     ):
-        summary = write_archive(
-            store, file, datasets=datasets, overwrite=overwrite, progress=progress
-        )
-    for each in summary.removed:
+        report = write_backup(store, file, datasets=dataset, overwrite=overwrite, progress=progress)
+    for each in report.removed:
         output.warn(f"removed {each}, the unfinished file of a killed backup")
     output.show(
         {"file": str(file)},
-        summary,
-        table=_datasets(summary.datasets),
+        report,
+        table=_datasets(report.datasets),
         note=f"written: {file}",
         unless_quiet=True,
     )
+
+
+def is_backup(file: Path) -> bool:
+    """Whether there is a file that begins as a backup does.
+
+    Raises:
+        ValidationError: it is a pipe or a device.
+    """
+    from triptych._internal.files import open_regular
+
+    try:
+        with open_regular(file) as stream:
+            return stream.read(6) == b"SQLite"
+    except OSError:
+        return False
 
 
 def check_output(session: Session, file: Path) -> None:
@@ -221,6 +176,21 @@ def _opened(session: Session, url: str | None, again: str | None = None) -> Iter
         store.close()
 
 
+@contextmanager
+def _opened_source(session: Session, url: str) -> Iterator[Store]:
+    """The store at ``url``, to copy from; a file of SQLite may be of somebody else."""
+    from triptych_backends.sqlite import open_backup
+    from triptych_factory.locations import parse_location
+
+    location = parse_location(session.settings(url=url).url)
+    if location.scheme == "sqlite" and location.path is not None:
+        with open_backup(location.path) as store:
+            yield store
+    else:
+        with _opened(session, url) as store:
+            yield store
+
+
 def _show_copy(output: Output, report: CopyReport) -> None:
     """Tell what a copy did."""
     different = report.settings_different
@@ -242,7 +212,7 @@ def _show_copy(output: Output, report: CopyReport) -> None:
     )
 
 
-def _datasets(datasets: Iterable[DatasetCopy | DatasetSummary]) -> Rows:
+def _datasets(datasets: Iterable[DatasetCopy]) -> Rows:
     """A row for each dataset."""
     rows = (
         (
@@ -262,7 +232,6 @@ def _datasets(datasets: Iterable[DatasetCopy | DatasetSummary]) -> Rows:
     "triptych import documents.jsonl",
     "triptych import pages.parquet --name-field url --content-field text -m lang -m date",
     "triptych export | triptych --store copy.db import -",
-    "triptych import notes.zip",
 )
 def import_(
     session: Session,
@@ -270,8 +239,7 @@ def import_(
         Path,
         argument(
             "FILE",
-            "A .parquet file, an archive (.zip), or JSON Lines; - for JSON Lines on standard "
-            "input.",
+            "A .parquet file, or JSON Lines; - for JSON Lines on standard input.",
             allow_dash=True,
         ),
     ],
@@ -279,8 +247,7 @@ def import_(
         str | None,
         option(
             "--dataset -d",
-            "The dataset to store in. By default 'default', or the only one. For an archive, the "
-            "dataset to import. By default all.",
+            "The dataset to store in. By default 'default', or the only one.",
         ),
     ] = None,
     name_field: Annotated[
@@ -297,30 +264,22 @@ def import_(
             "object in the field metadata.",
         ),
     ] = None,
-    replace: Replace = False,
 ) -> Exit:
     """Store a document for each line of a JSONL file, or each row of a Parquet file.
 
     Invalid lines are reported by number; all others are stored. Unchanged documents cost nothing.
-    An archive written by export or backup is imported unchanged, with versions, chunks, vectors and
-    layers.
     """
     from triptych.transfer import ImportFields, import_jsonl, import_parquet
 
     output = session.output
-    if is_archive(file):
-        chosen = None if dataset is None else [dataset]
-        load_archive(session, file, None, datasets=chosen, replace=replace)
-        return Exit.OK
-    if replace:
-        raise ValidationError(
-            f"--replace is for an archive, which {str(file)!r} is not: documents always replace "
-            "those of the same name"
-        )
     fields = ImportFields(name=name_field, content=content_field, metadata=metadata_field)
     from_stdin = file == Path("-")
-    if not from_stdin and not file.is_file():
-        raise NotFoundError(f"there is no file {file}: check the path")
+    if not from_stdin:
+        if is_backup(file):
+            typed = shlex.join(["triptych", "copy", str(file), "copy.db"])
+            raise ValidationError(f"{str(file)!r} is a backup: `{typed}` restores it to a store")
+        if not file.is_file():
+            raise NotFoundError(f"there is no file {file}: check the path")
     with session.service(create=True) as service, output.progress("documents") as progress:
         dataset = dataset_in_use(service, dataset)
         if file.suffix.lower() == ".parquet":
@@ -343,7 +302,6 @@ def import_(
 @command(
     "triptych export > documents.jsonl",
     "triptych export --dataset notes --versions --output notes.jsonl",
-    "triptych export --dataset notes --output notes.zip",
 )
 def export(
     session: Session,
@@ -353,23 +311,19 @@ def export(
         Path | None,
         option(
             "--output -o FILE",
-            "Write to this file instead of standard output; an archive if it ends in .zip. An "
-            "existing file is replaced once the new one is complete.",
+            "Write to this file instead of standard output. An existing file is replaced once the "
+            "new one is complete.",
         ),
     ] = None,
 ) -> None:
     """Write the documents of a dataset as JSON Lines, with metadata.
 
     Each line is an object with name, content, metadata, version and updated_at. `triptych import`
-    reads it. With the extension .zip it is an archive, which also has versions, chunks, vectors and
-    layers; importing it needs no model.
+    reads it. `triptych backup --dataset` also writes versions, chunks, vectors and layers.
     """
     from triptych._internal.files import left_drafts
     from triptych.transfer import export_jsonl
 
-    if to is not None and to.suffix.lower() == ".zip":
-        save_archive(session, to, datasets=[dataset], overwrite=True)
-        return
     if to is not None:
         check_output(session, to)
         for each in left_drafts(to, remove=True):

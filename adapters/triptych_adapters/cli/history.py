@@ -11,7 +11,7 @@ from rich.text import Text
 
 from triptych.errors import ValidationError
 from triptych_adapters.cli.command import argument, command, option
-from triptych_adapters.cli.copies import is_archive
+from triptych_adapters.cli.copies import is_backup
 from triptych_adapters.cli.names import SourceFiles, find_document, warn_of_next_sync
 from triptych_adapters.cli.output import Output
 from triptych_adapters.cli.session import Exit, Session
@@ -106,7 +106,7 @@ def restore(
     from triptych.records.serialization import to_json
 
     if version is None or not (version.isascii() and version.isdecimal() and int(version)):
-        if is_archive(Path(name)):
+        if is_backup(Path(name)):
             typed = shlex.join(["triptych", "copy", name, version or "copy.db"])
             raise ValidationError(f"{name!r} is a backup: `{typed}` restores it to a store")
         typed = f"triptych restore {shlex.quote(name)} 3"

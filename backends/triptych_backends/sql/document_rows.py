@@ -426,5 +426,5 @@ def moment_of(micros: int) -> datetime:  # a batch has one
     except (OverflowError, TypeError) as error:
         raise CorruptStoreError(
             f"the store is damaged: {micros!r} is not a time that a document was put. Restore "
-            "it from a backup; readable data can be copied into a new store"
+            "it from a backup; documents that can be read can be exported"
         ) from error

@@ -19,8 +19,8 @@ def damaged_chunk(where: str, reason: object) -> CorruptStoreError:
 def corrupt(where: str, reason: object) -> CorruptStoreError:
     """The error for stored bytes that fail their check."""
     return CorruptStoreError(
-        f"the store {where} is damaged: {reason}. Restore it from a backup; readable data "
-        "can be copied into a new store"
+        f"the store {where} is damaged: {reason}. Restore it from a backup; documents that "
+        "can be read can be exported"
     )
 
 

@@ -24,7 +24,7 @@ from triptych_backends.sqlite.session import SqliteSession
 
 _PAGE = 256
 _UNIT_TOLERANCE = 1e-3
-_BACKUP = "restore the store from a backup; what can still be read can be copied into a new one"
+_BACKUP = "restore the store from a backup; documents that can still be read can be exported"
 
 CHECKS = {
     check.name: check

@@ -44,6 +44,7 @@ _IDLE_READERS = 16
 FORK_WAIT = 10.0
 """Seconds that a fork waits for calls under way."""
 _PRAGMAS = (
+    "PRAGMA trusted_schema=OFF",
     "PRAGMA foreign_keys=ON",
     "PRAGMA cache_size=-32768",
     "PRAGMA journal_size_limit=67108864",
@@ -69,18 +70,21 @@ class Connections:
     """Every connection that one store holds to one file.
 
     ``immutable`` reads a file in a folder that cannot be written: without locks and shared
-    memory, which is sound as long as nobody writes it.
+    memory, which is sound as long as nobody writes it. ``alone`` does without locks and a log, on
+    any file system: nobody else has the file, and one thread uses it.
     """
 
     def __init__(
-        self, path: Path, *, read_only: bool, immutable: bool, lock_timeout: float
+        self, path: Path, *, read_only: bool, immutable: bool, alone: bool, lock_timeout: float
     ) -> None:
         self.where = str(path)
         self._path = path
         self._read_only = read_only
         self._lock_timeout = lock_timeout
         mode = "ro" if read_only else "rwc"
-        self._uri = f"{path.as_uri()}?mode={mode}{'&immutable=1' if immutable else ''}"
+        locks = "&immutable=1" if immutable else "&nolock=1" if alone else ""
+        self._uri = f"{path.as_uri()}?mode={mode}{locks}"
+        self.alone = alone
         self._opened: list[sqlite3.Connection] = []
         self._readers: deque[Driver] = deque()
         self._writers: deque[Driver] = deque()
@@ -152,6 +156,9 @@ class Connections:
             self._require_same_file()
             for pragma in _PRAGMAS:
                 driver.execute(pragma)
+            if self.alone and not self._read_only:
+                driver.execute(f"PRAGMA page_size={PAGE_SIZE}")
+                driver.execute("PRAGMA journal_mode=MEMORY")
             if self._read_only:
                 driver.execute("PRAGMA query_only=ON")
             # This opens the log, which is then there as long as a connection is.

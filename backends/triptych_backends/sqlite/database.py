@@ -59,7 +59,8 @@ def prepare(connections: Connections, *, lock_timeout: float) -> None:
             _use_wal(driver, lock_timeout)
             return
         driver.execute(f"PRAGMA page_size={PAGE_SIZE}")
-        _use_wal(driver, lock_timeout)
+        if not connections.alone:
+            _use_wal(driver, lock_timeout)
     finally:
         connections.release(driver)
     with connections.writing(durable=True) as driver:
@@ -204,15 +205,29 @@ class SqliteDatabase:
 
     @classmethod
     def open(
-        cls, path: Path, *, read_only: bool, lock_timeout: float, create: bool, history: int
+        cls,
+        path: Path,
+        *,
+        read_only: bool,
+        lock_timeout: float,
+        create: bool,
+        history: int,
+        alone: bool = False,
     ) -> SqliteDatabase:
-        """Open the file, and bring it up to the current schema. Raises as `SqliteStore.open`."""
-        refuse_unusable(path, create=create, read_only=read_only)
+        """Open the file, and bring it up to the current schema. Raises as `SqliteStore.open`.
+
+        ``alone`` is as of `Connections`.
+        """
+        if not alone:
+            refuse_unusable(path, create=create, read_only=read_only)
         refuse_without_log(path)
         set_foreign_log_aside(path, read_only=read_only)
-        immutable = read_only and _is_frozen(path)
         connections = Connections(
-            path, read_only=read_only, immutable=immutable, lock_timeout=lock_timeout
+            path,
+            read_only=read_only,
+            immutable=read_only and not alone and _is_frozen(path),
+            alone=alone,
+            lock_timeout=lock_timeout,
         )
         try:
             with driver_errors(str(path)):

@@ -97,14 +97,45 @@ def written_whole(path: Path, *, mode: int) -> Iterator[BinaryIO]:
         OSError: it cannot be written.
     """
     target = path.resolve()
-    try:
-        found = target.stat()
-    except FileNotFoundError:
-        found = None
+    found = _found(target)
     if found is not None and not stat.S_ISREG(found.st_mode):
         with open_to_write(target) as stream:
             yield stream
         return
+    with _drafted(target, mode, found) as (_, stream):
+        yield stream
+
+
+@contextmanager
+def draft_of(path: Path, *, mode: int) -> Iterator[Path]:
+    """An empty file for others to write, as `written_whole` does.
+
+    Raises:
+        ValidationError: there is a pipe or a device at ``path``.
+        OSError: it cannot be written.
+    """
+    target = path.resolve()
+    found = _found(target)
+    if found is not None and not stat.S_ISREG(found.st_mode):
+        raise ValidationError(
+            f"{os.fspath(path)!r} is a pipe or a device, and only a regular file can be written: "
+            "name a file"
+        )
+    with _drafted(target, mode, found) as (draft, _):
+        yield draft
+
+
+def _found(target: Path) -> os.stat_result | None:
+    try:
+        return target.stat()
+    except FileNotFoundError:
+        return None
+
+
+@contextmanager
+def _drafted(
+    target: Path, mode: int, found: os.stat_result | None
+) -> Iterator[tuple[Path, BinaryIO]]:
     if found is not None and not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target))
     wanted = mode if found is None else found.st_mode & _MODE
@@ -113,7 +144,7 @@ def written_whole(path: Path, *, mode: int) -> Iterator[BinaryIO]:
         with held as stream:
             if found is not None:
                 draft.chmod(wanted)  # whatever the umask is
-            yield stream
+            yield draft, stream
             stream.flush()
             os.fsync(stream.fileno())
             if fcntl is None:

@@ -1,4 +1,4 @@
-"""Copies of stores: into another store, or as one archive.
+"""Copies of stores into others; `triptych_backends.sqlite` writes and reads backups.
 
 Nothing is derived again: versions, chunks, vectors and layers are taken over as they are, so that
 no model is called and what was fresh stays fresh. The stub ``__init__.pyi`` lists the names, which

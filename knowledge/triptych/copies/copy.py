@@ -12,10 +12,9 @@ import attrs
 from triptych import deadlines
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.contracts import Store
-from triptych.copies.archive_format import Archive
 from triptych.copies.notes import Erasures, unfinished_until_done
 from triptych.copies.report import CopyReport, Counts, DatasetCopy, count
-from triptych.copies.states import DatasetHead, StateSource, StoreStates, state_digest
+from triptych.copies.states import DatasetHead, StoreStates, state_digest
 from triptych.copies.writer import (
     StateWriter,
     another_configuration,
@@ -24,7 +23,7 @@ from triptych.copies.writer import (
     check_two_stores,
     listed,
 )
-from triptych.errors import CorruptStoreError, NotFoundError
+from triptych.errors import NotFoundError
 from triptych.records import NameState
 
 _NAMES_AT_ONCE: Final = 64
@@ -32,7 +31,7 @@ _SIZE_AT_ONCE: Final = 4_000_000
 
 
 def copy_store(
-    source: Store | Archive,
+    source: Store,
     destination: Store,
     *,
     datasets: Sequence[str] | None = None,
@@ -40,7 +39,7 @@ def copy_store(
     progress: ProgressCallback | None = None,
     again: str = "",
 ) -> CopyReport:
-    """Copy datasets (None: all, and the settings) from a store or an archive into a store.
+    """Copy datasets (None: all, and the settings) from a store into another.
 
     Versions with their numbers and times, metadata, configurations, chunks, vectors, layers and
     their journal are copied unchanged; no model is called. Names with equal digests are skipped, so
@@ -50,9 +49,8 @@ def copy_store(
     then erased from the destination's files too. Datasets that the source no longer has are kept.
 
     ``replace`` makes these datasets and the settings of the destination equal to the source's.
-    Without it, data that only the destination has is an error, and different settings are kept. An
-    archive without settings, such as one of some datasets, does not change them. ``progress`` is
-    called between batches.
+    Without it, data that only the destination has is an error, and different settings are kept. A
+    backup of some datasets does not change them. ``progress`` is called between batches.
 
     Until the copy is complete, the destination is marked as unfinished in its settings, which
     commands, `triptych.open` (by an `UnfinishedStoreWarning`) and `Service.doctor` report.
@@ -67,37 +65,26 @@ def copy_store(
             end: copied data remains, copy again.
         ValidationError: source and destination are the same store.
         NotAvailableError: the destination does not support copies.
-        CorruptStoreError: the archive was changed meanwhile; copied data remains.
         StoreError: a store failed; copy again to continue. Or the source is unfinished itself.
     """
-    erasures = None if isinstance(source, Archive) else Erasures(source, destination, datasets)
-    erased = None if erasures is None else erasures.pending()
+    erasures = Erasures(source, destination, datasets)
+    erased = erasures.pending()
     was_empty = not destination.documents.list_datasets()
     writer = StateWriter(destination, replaces=replace)
-    if not isinstance(source, Archive):
-        check_two_stores(source, destination)
+    check_two_stores(source, destination)
     with ExitStack() as held:
-        states, chosen = held.enter_context(opened_source(source, datasets))
+        states, chosen = held.enter_context(_opened_source(source, datasets))
         for dataset_id in () if replace else chosen:
             check_conflicts(states, StoreStates(destination), dataset_id)
         kept = destination.capabilities.settings
         held.enter_context(unfinished_until_done(kept, chosen, again))
-        try:
-            done = [
-                _copy_dataset(states, writer, dataset_id, replace=replace, progress=progress)
-                for dataset_id in chosen
-            ]
-        except CorruptStoreError as error:
-            if not isinstance(source, Archive):
-                raise
-            raise CorruptStoreError(
-                f"{error}. {writer.written:,} names were copied before that, and stay"
-            ) from error
+        done = [
+            _copy_dataset(states, writer, dataset_id, replace=replace, progress=progress)
+            for dataset_id in chosen
+        ]
         wanted = states.settings() if datasets is None else None
-        if isinstance(source, Archive):
-            wanted = wanted or None
-        settings = writer.write_settings(wanted)
-    erases = erasures is not None and erasures.repeat(erased, scrub=not was_empty)
+        settings = writer.write_settings(None if states.is_partial and not wanted else wanted)
+    erases = erasures.repeat(erased, scrub=not was_empty)
     return CopyReport(
         datasets=tuple(done),
         settings=settings.written,
@@ -108,9 +95,9 @@ def copy_store(
 
 
 @contextmanager
-def opened_source(
-    source: Store | Archive, datasets: Sequence[str] | None
-) -> Iterator[tuple[StateSource, Sequence[str]]]:
+def _opened_source(
+    source: Store, datasets: Sequence[str] | None
+) -> Iterator[tuple[StoreStates, Sequence[str]]]:
     """What a source holds, and which datasets are to be copied; as it is at one moment, where it
     shows that.
 
@@ -119,13 +106,9 @@ def opened_source(
         StoreError: it has not got all of them itself.
     """
     with ExitStack() as held:
-        states: StateSource
-        if isinstance(source, Archive):
-            states = source
-        else:
-            copying = source.capabilities.copying
-            shown = source if copying is None else held.enter_context(copying.snapshot())
-            states = StoreStates(shown, is_snapshot=shown is not source)
+        copying = source.capabilities.copying
+        shown = source if copying is None else held.enter_context(copying.snapshot())
+        states = StoreStates(shown, is_snapshot=shown is not source)
         there = states.datasets()
         for each in datasets or ():
             if each not in there:
@@ -138,18 +121,18 @@ def opened_source(
         yield states, chosen
 
 
-def check_datasets(source: Store | Archive, datasets: Sequence[str] | None) -> None:
+def check_datasets(source: Store, datasets: Sequence[str] | None) -> None:
     """Run the checks of `copy_store` on ``source`` and ``datasets``, without a destination.
 
     Raises:
         NotFoundError, StoreError: as `copy_store`.
     """
-    with opened_source(source, datasets):
+    with _opened_source(source, datasets):
         pass
 
 
 def _copy_dataset(
-    source: StateSource,
+    source: StoreStates,
     writer: StateWriter,
     dataset_id: str,
     *,
@@ -196,7 +179,7 @@ def _copy_dataset(
     )
 
 
-def _drop_surplus(source: StateSource, writer: StateWriter, dataset_id: str) -> None:
+def _drop_surplus(source: StoreStates, writer: StateWriter, dataset_id: str) -> None:
     """Write again, first without chunks, what took sparse vectors that it does not have in the
     source: those of a set that was replaced only after it."""
     surplus = frozenset(writer.surplus)

@@ -150,6 +150,12 @@ class Erasures:
         return scrub
 
 
+PARTIAL: Final = "copy.partial"
+"""The setting by which a backup of some datasets says that it has no settings."""
+
+DIGEST: Final = "copy.digest"
+"""The setting of a backup with the digest of what it holds."""
+
 BACKUPS: Final = "backup."
 """What the keys of these notes begin with in the settings of a store."""
 

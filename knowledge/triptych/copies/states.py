@@ -9,14 +9,14 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 import attrs
 
 from triptych.contracts import Store
 from triptych.contracts.pages import documents_of, pages_of
 from triptych.contracts.rules import is_of_document
-from triptych.copies.notes import BACKUPS, ERASED, UNFINISHED, unfinished_copy
+from triptych.copies.notes import BACKUPS, ERASED, PARTIAL, UNFINISHED, unfinished_copy
 from triptych.errors import StoreError
 from triptych.leases import LEASES
 from triptych.records import (
@@ -52,39 +52,6 @@ class DatasetHead:
     config: DatasetConfig | None = None
     deleted_version: int = 0
     usage: tuple[ModelUsage, ...] = ()
-
-
-class StateSource(Protocol):
-    """What can be copied from: a store, or an archive."""
-
-    def check_finished(self, datasets: Sequence[str]) -> None:
-        """Raise `StoreError` where it has not got all of ``datasets`` itself."""
-        ...
-
-    def datasets(self) -> Sequence[str]:
-        """Every dataset, ordered by id."""
-        ...
-
-    def head(self, dataset_id: str) -> DatasetHead:
-        """What the dataset has beside its names."""
-        ...
-
-    def names(self, dataset_id: str) -> Sequence[str]:
-        """The names under which the dataset holds anything, ordered."""
-        ...
-
-    def states(self, dataset_id: str) -> Iterator[NameState]:
-        """What the dataset holds under each of `names`, in their order."""
-        ...
-
-    def other_histories(self, dataset_id: str, infos: Iterable[DocumentInfo]) -> Iterator[str]:
-        """The names of those of ``infos``, documents of another store in order of their names, that
-        the source has a document of, but no such version of it."""
-        ...
-
-    def settings(self) -> Mapping[str, str]:
-        """The store's settings, ordered, but for those of work under way."""
-        ...
 
 
 def is_kept_setting(key: str) -> bool:
@@ -131,7 +98,7 @@ def _in_utc(record: Any) -> Any:
 
 
 class StoreStates:
-    """A `StateSource` over a store.
+    """What a store holds, to be copied.
 
     Of a store that others write to meanwhile, each name is read as of one version of its document.
     ``is_snapshot`` says that nobody writes to it.
@@ -143,13 +110,16 @@ class StoreStates:
         self._is_snapshot = is_snapshot
 
     def check_finished(self, datasets: Sequence[str]) -> None:
+        """Raise `StoreError` where the store has not got all of ``datasets`` itself."""
         if error := unfinished_copy(self._has.settings, datasets):
             raise error
 
     def datasets(self) -> Sequence[str]:
+        """Every dataset, ordered by id."""
         return self.store.documents.list_datasets()
 
     def head(self, dataset_id: str) -> DatasetHead:
+        """What the dataset has beside its names."""
         versions, journal = self._has.versions, self._has.journal
         deleted = versions.deleted_version(dataset_id) if versions else None
         return DatasetHead(
@@ -160,6 +130,7 @@ class StoreStates:
         )
 
     def names(self, dataset_id: str) -> Sequence[str]:
+        """The names under which the dataset holds anything, ordered."""
         documents = [info.name for info in self.infos(dataset_id)]
         others = self._layer_names(dataset_id)
         journal = self._has.journal
@@ -177,6 +148,8 @@ class StoreStates:
         return documents_of(self.store.documents.list, dataset_id)
 
     def other_histories(self, dataset_id: str, infos: Iterable[DocumentInfo]) -> Iterator[str]:
+        """The names of those of ``infos``, documents of another store in order of their names, that
+        this one has a document of, but no such version of it."""
         versions = self._has.versions
         pairs = with_same_name(self.infos(dataset_id), infos, lambda each: each.name)
         for mine, theirs in pairs:
@@ -198,6 +171,7 @@ class StoreStates:
         return found
 
     def states(self, dataset_id: str) -> Iterator[NameState]:
+        """What the dataset holds under each of `names`, in their order."""
         quarantined = self._journal_of(dataset_id)
         # Of a store that is written to, a layer may come after this look.
         layers = self._layer_names(dataset_id) if self._is_snapshot else None
@@ -282,7 +256,14 @@ class StoreStates:
             for digest in sorted(found)
         }
 
+    @property
+    def is_partial(self) -> bool:
+        """Whether the store was made as a backup of some datasets, without settings."""
+        settings = self._has.settings
+        return settings is not None and settings.get_setting(PARTIAL) is not None
+
     def settings(self) -> Mapping[str, str]:
+        """The store's settings, ordered, but for those of work under way."""
         settings = self._has.settings
         found = settings.list_settings() if settings is not None else {}
         return {key: text for key, text in found.items() if is_kept_setting(key)}

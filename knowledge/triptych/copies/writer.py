@@ -11,7 +11,7 @@ import attrs
 
 from triptych.contracts import Capabilities, CopyableStore, LayerJournal, SettingsStore, Store
 from triptych.contracts.rules import is_of_document
-from triptych.copies.states import PROBES, DatasetHead, StateSource, StoreStates, is_kept_setting
+from triptych.copies.states import PROBES, DatasetHead, StoreStates, is_kept_setting
 from triptych.errors import ConflictError, NotAvailableError, ValidationError
 from triptych.records import Layer, ModelUsage, NameState, SparseVector
 from triptych.records.spaces import sparse
@@ -49,7 +49,7 @@ def _is_one_store(source: Store, destination: Store) -> bool:
         other.settings.set_setting(key, None, expected=key)
 
 
-def check_conflicts(source: StateSource, there: StoreStates, dataset_id: str) -> None:
+def check_conflicts(source: StoreStates, there: StoreStates, dataset_id: str) -> None:
     """Refuse a dataset that cannot be copied without replacing what the destination has of it.
 
     A document that both have is a conflict if the source has not, and had not among the versions
@@ -139,8 +139,6 @@ class StateWriter:
         self._loader: CopyableStore = self._has.copying
         self._replaces = replaces
         self._kept = 0
-        self.written: int = 0
-        """How many names were written."""
         self.surplus: set[str] = set()
         """Names of the current dataset that were written, and took sparse vectors which the
         dataset has of their texts, and their states lack."""
@@ -179,7 +177,6 @@ class StateWriter:
         except ConflictError as error:
             raise error.hinted(REPLACE) from None
         self._check_history(dataset_id, states)
-        self.written += len(states)
         given: dict[str, SparseVector] = {}
         for state in states:
             given |= {

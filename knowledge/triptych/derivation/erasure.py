@@ -12,7 +12,7 @@ from triptych.records import PurgeReceipt
 BEYOND: Final = (
     "copies: copy again with --replace, and purge a dataset there too",
     "a file that it was synced from: delete it, or the next sync puts it back",
-    "backups, archives, snapshots of Qdrant, Git's history: purge there too",
+    "backups, snapshots of Qdrant, Git's history: purge there too",
     "what syncs from other machines remember of it, until their next one",
     "free memory and free blocks of the disk, until they are overwritten",
     "logs and terminals of programs that printed it",

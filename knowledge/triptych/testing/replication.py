@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from triptych.contracts import CopyableStore, Store
-from triptych.copies.archive_checks import DatasetCheck
+from triptych.copies.state_checks import DatasetCheck
 from triptych.copies.states import StoreStates, state_digest
 from triptych.errors import ConflictError, ModelMismatchError, StoreError
 from triptych.records import ChangeCursor, DerivedSig, Layer, NameState
@@ -282,7 +282,7 @@ class ReplicationTests(HarnessTests):
         assert ids(store.chunks.search(keyword_query("one", "d"))) == []
         assert examined(store, ["d"]) == []
 
-    def test_all_that_an_archive_may_hold_is_loaded(self, store: Store) -> None:
+    def test_all_that_a_backup_may_hold_is_loaded(self, store: Store) -> None:
         most, last_version = 2**62 - 1, 2**53 - 1
         load = copying(store)
         fill(store, "d", {"a": "one"})

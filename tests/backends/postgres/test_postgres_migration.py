@@ -153,7 +153,7 @@ def test_a_store_of_before_the_first_release_is_refused_by_name(
 ) -> None:
     PostgresStore.open(postgres_url).close()
     _run(postgres_server, postgres_url, "DELETE FROM meta WHERE key = 'schema'")
-    with pytest.raises(SchemaVersionError, match=r"before the first release.*backup"):
+    with pytest.raises(SchemaVersionError, match=r"before the first release.*export"):
         PostgresStore.open(postgres_url)
 
 

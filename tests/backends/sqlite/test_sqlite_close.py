@@ -26,7 +26,9 @@ class Interposed(deque[Any]):
 
 @pytest.fixture
 def connections(tmp_path: Path) -> Connections:
-    return Connections(tmp_path / "kb.db", read_only=False, immutable=False, lock_timeout=1)
+    return Connections(
+        tmp_path / "kb.db", read_only=False, immutable=False, alone=False, lock_timeout=1
+    )
 
 
 def test_closed_as_a_reader_comes_back(connections: Connections) -> None:

@@ -113,7 +113,7 @@ def test_a_store_of_before_the_first_release_is_refused_by_name(
     driver = sqlite3.connect(path)
     driver.execute("PRAGMA user_version=11")
     driver.close()
-    with pytest.raises(SchemaVersionError, match=r"schema 11.*before the first release.*backup"):
+    with pytest.raises(SchemaVersionError, match=r"schema 11.*before the first release.*export"):
         SqliteStore.open(path, read_only=read_only)
 
 

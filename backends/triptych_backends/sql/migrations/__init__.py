@@ -48,8 +48,7 @@ def check_version(version: int, where: str) -> None:
     if version < FIRST_VERSION:
         raise SchemaVersionError(
             f"the store {where} has schema {version}, of a version of Triptych before the first "
-            "release: with that version run `triptych backup`, and with this one `triptych copy` "
-            "the archive into a new store"
+            "release: with that version run `triptych export`, and with this one `triptych import`"
         )
 
 

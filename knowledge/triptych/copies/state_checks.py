@@ -1,19 +1,20 @@
-"""Validating archives: only data that every store can accept and return unchanged."""
+"""Checking what is copied: only data that every store can accept and return unchanged."""
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import Any, Final, Never
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
 from triptych.contracts import rules
-from triptych.copies.states import DatasetHead, is_kept_setting
-from triptych.errors import ModelMismatchError
+from triptych.copies.states import DatasetHead, StoreStates, json_line
+from triptych.errors import CancelledError, ModelMismatchError, StoreLockedError
 from triptych.records import (
     DerivedSig,
     Layer,
@@ -25,6 +26,7 @@ from triptych.records import (
     check_identifier,
     check_text,
 )
+from triptych.records.serialization import from_dict
 from triptych.text import languages
 
 _LARGEST: Final = 2**62
@@ -33,48 +35,69 @@ _LARGEST_VERSION: Final = 2**53
 """Above all versions of documents. From there a store counts on: none ends before 2**62."""
 _MOST: Final = 1e15
 _LONGEST_KEY: Final = 1_000
-_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+T = TypeVar("T")
 
 
 class DamagedError(Exception):
-    """What is wrong with an archive, in words."""
+    """What is wrong with a store, in words."""
 
 
-def parsed(data: bytes) -> Any:
-    """The value that ``data``, JSON in UTF-8, holds.
+def check_states(states: StoreStates) -> str:
+    """Check everything that would be copied, which somebody else may have written.
 
-    Raises:
-        ValueError: it is no JSON, is in another encoding, or holds what UTF-8 cannot.
-        RecursionError: it is nested too deeply.
-    """
-    value = json.loads(data.decode("utf-8"), parse_constant=_refuse_constant)
-    if _SURROGATE.search(data):  # of a pair, mostly
-        json.dumps(value, ensure_ascii=False).encode("utf-8")
-    return value
-
-
-def _refuse_constant(text: str) -> Never:
-    raise ValueError(f"{text} is no number")
-
-
-def check_settings(value: Any) -> dict[str, str]:
-    """``value`` itself, if it is settings that every store takes.
+    Returns its digest.
 
     Raises:
-        DamagedError, ValidationError: it is not.
+        DamagedError: something cannot be read, or no store would take it over as it is.
     """
-    if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
-        raise DamagedError("settings are texts by their keys")
-    for key, text in value.items():
+    digest = hashlib.sha256()
+
+    def strictly(record: T) -> T:
+        """The record read again, which checks the type of each field."""
+        line = json_line(record)
+        digest.update(line + b"\n")
+        return from_dict(type(record), json.loads(line))
+
+    with _damage("the list of datasets"):
+        datasets = list(states.datasets())
+    for dataset_id in datasets:
+        with _damage(f"dataset {dataset_id!r:.80}"):
+            check = DatasetCheck(strictly(states.head(dataset_id)))
+            for state in states.states(dataset_id):
+                with _damage(f"{state.name!r:.80}"):
+                    check.add(strictly(state))
+            check.end()
+    with _damage("the settings"):
+        settings = states.settings()
+        check_settings(settings)
+        digest.update(json_line(dict(settings)))
+    return digest.hexdigest()
+
+
+@contextmanager
+def _damage(what: str) -> Iterator[None]:
+    """Raise as a `DamagedError` whatever bad data has a reader do."""
+    try:
+        yield
+    except (CancelledError, StoreLockedError):
+        raise
+    except Exception as error:
+        raise DamagedError(f"{what}: {error}") from error
+
+
+def check_settings(settings: Mapping[str, str]) -> None:
+    """Check that every store takes these settings.
+
+    Raises:
+        DamagedError, ValidationError: none would take one of them.
+    """
+    for key, text in settings.items():
         shown = f"the setting {key!r:.80}"
         check_text(text, shown)
         if "\0" in check_text(key, "the key of a setting") or "\0" in text:
             raise DamagedError(f"{shown} holds a NUL character")
         if len(key) > _LONGEST_KEY:
             raise DamagedError(f"{shown} has a key of more than {_LONGEST_KEY:,} characters")
-        if not is_kept_setting(key):
-            raise DamagedError(f"{shown} is of work under way, which no archive has")
-    return value
 
 
 class DatasetCheck:
@@ -196,7 +219,9 @@ def _check_chunks(state: NameState) -> None:
         for number in numbers:
             _check_number(number or 0, "a place")
         _check_number(chunk.start_line, "start_line", least=1)
-        if chunk.vector is not None and digest:
+        if chunk.vector is not None:
+            if not digest:
+                raise DamagedError("a vector is of no text")
             first = vectors.setdefault((space, digest), chunk.vector)
             if first is not chunk.vector and first.tobytes() != chunk.vector.tobytes():
                 raise DamagedError("a text has two vectors")
