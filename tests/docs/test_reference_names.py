@@ -9,10 +9,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import attrs
-import pytest
 
 import triptych
 from support.doc_pages import named
+from support.tables import failures
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/reference/flowcraft.md"
@@ -90,13 +90,16 @@ def test_every_table_says_how_it_was_checked() -> None:
     assert {cells[0] for cells in CHECKED} > NAMES
 
 
-@pytest.mark.parametrize("cells", CHECKED, ids=lambda cells: cells[0])
-def test_every_row_names_a_test_that_there_is(cells: list[str]) -> None:
+def _names_a_test(cells: list[str]) -> None:
     assert len(cells) == 4
     found = _CHECKED.fullmatch(cells[-1])
     assert found is not None, cells[-1]
     folder, file, name = found.groups()
     assert name in defined_in(folder or "", file)
+
+
+def test_every_row_names_a_test_that_there_is() -> None:
+    assert failures(CHECKED, _names_a_test) == []
 
 
 def test_what_has_no_counterpart_is_not_there() -> None:
@@ -105,8 +108,7 @@ def test_what_has_no_counterpart_is_not_there() -> None:
     assert not hasattr(triptych.ServiceOptions(), "now")
 
 
-@pytest.mark.parametrize("name", sorted(NAMES - WITHOUT))
-def test_counterpart_exists(name: str) -> None:
+def _has_its_counterpart(name: str) -> None:
     counterpart = TABLE[name]
     assert counterpart is not None
     home, _, member = counterpart.partition(".")
@@ -115,6 +117,10 @@ def test_counterpart_exists(name: str) -> None:
     if member:
         fields = {each.name for each in attrs.fields(found)} if attrs.has(found) else set()
         assert member in fields or hasattr(found, member), counterpart
+
+
+def test_counterpart_exists() -> None:
+    assert failures(sorted(NAMES - WITHOUT), _has_its_counterpart) == []
 
 
 def test_every_counterpart_is_imported_from_where_the_page_says() -> None:
@@ -136,10 +142,13 @@ NADIR_ROWS = [
 ]
 
 
-@pytest.mark.parametrize("cells", NADIR_ROWS, ids=lambda cells: cells[0])
-def test_every_row_of_nadir_names_a_test_that_there_is(cells: list[str]) -> None:
+def _row_of_nadir_names_a_test(cells: list[str]) -> None:
     assert len(cells) in (3, 4)  # an empty third cell leaves no separator of its own
     found = _CHECKED.fullmatch(cells[-1].strip("| "))
     assert found is not None, cells[-1]
     folder, file, name = found.groups()
     assert name in defined_in(folder or "", file)
+
+
+def test_every_row_of_nadir_names_a_test_that_there_is() -> None:
+    assert failures(NADIR_ROWS, _row_of_nadir_names_a_test) == []

@@ -13,6 +13,7 @@ import pytest
 from support.cli_run import Shell, fresh_shell
 from support.doc_pages import COMMUNITY, ISSUE_FORMS, PAGES, prose
 from support.loaded import load
+from support.tables import failures
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -30,8 +31,7 @@ def test_the_tables_are_those_that_the_tool_writes(name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("page", sorted(REFERENCE.glob("*.md")), ids=lambda page: page.name)
-def test_no_table_says_a_thing_twice(page: Path) -> None:
+def _says_nothing_twice(page: Path) -> None:
     for table in re.findall(r"(?:^\|.*\n)+", prose(page) + "\n", re.MULTILINE):
         first = [line.strip("|").split(" | ")[0].strip() for line in table.splitlines()[2:]]
         # Of several places that are named, the order does not matter.
@@ -39,9 +39,16 @@ def test_no_table_says_a_thing_twice(page: Path) -> None:
         assert [cell for cell in said if said.count(cell) > 1] == []
 
 
-@pytest.mark.parametrize("page", sorted(REFERENCE.glob("*.md")), ids=lambda page: page.name)
-def test_no_page_holds_what_a_merge_left(page: Path) -> None:
+def test_no_table_says_a_thing_twice() -> None:
+    assert failures(sorted(REFERENCE.glob("*.md")), _says_nothing_twice) == []
+
+
+def _holds_no_mark_of_a_merge(page: Path) -> None:
     assert re.findall(r"^(?:<{7}|>{7}).*$", page.read_text(encoding="utf-8"), re.MULTILINE) == []
+
+
+def test_no_page_holds_what_a_merge_left() -> None:
+    assert failures(sorted(REFERENCE.glob("*.md")), _holds_no_mark_of_a_merge) == []
 
 
 # What --json prints has its row
@@ -178,12 +185,7 @@ _OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]+")
 _EVERY = {"--help", "--version", "--install-completion", "--show-completion"}
 
 
-@pytest.mark.parametrize(
-    "page",
-    [*PAGES, *COMMUNITY, *ISSUE_FORMS],
-    ids=lambda page: page.relative_to(ROOT).as_posix(),
-)
-def test_a_page_names_commands_and_options_that_there_are(page: Path) -> None:
+def _names_commands_and_options(page: Path) -> None:
     unknown = []
     for words, rest in _SPAN.findall(prose(page)):
         given = words.split()
@@ -196,3 +198,7 @@ def test_a_page_names_commands_and_options_that_there_are(page: Path) -> None:
             f"{name} {opt}" for opt in _OPTION.findall(rest) if opt not in OPTIONS[name] | _EVERY
         ]
     assert unknown == []
+
+
+def test_a_page_names_commands_and_options_that_there_are() -> None:
+    assert failures([*PAGES, *COMMUNITY, *ISSUE_FORMS], _names_commands_and_options) == []
