@@ -22,7 +22,7 @@ from triptych.copies.state_checks import DamagedError, check_states
 from triptych.copies.states import StoreStates
 from triptych.errors import CorruptStoreError, NotFoundError, StoreError, ValidationError
 from triptych_backends.sqlite.database import SqliteDatabase
-from triptych_backends.sqlite.session import DIALECT
+from triptych_backends.sqlite.session import creating
 from triptych_backends.sqlite.store import SqliteStore
 
 _MODE: Final = 0o600
@@ -171,10 +171,8 @@ def _check_file(database: SqliteDatabase) -> None:
 
     The schema of a file may have views and triggers, which run as parts of statements.
     """
-    from triptych_backends.sql.compilation import creating_all
-
     with closing(sqlite3.connect(":memory:")) as fresh:
-        for statement in creating_all(DIALECT):
+        for statement in creating():
             fresh.execute(statement)
         wanted = set(fresh.execute(_SCHEMA))
     with database.reading() as session:
