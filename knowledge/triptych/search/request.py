@@ -85,12 +85,13 @@ class SearchRequest:
 
 
 def query_stats(
-    statistics: DocLevelSearcher, dataset_ids: Sequence[str], language: str, text: str
+    statistics: DocLevelSearcher, dataset_ids: Sequence[str], language: str, query: ResolvedQuery
 ) -> CorpusStats:
     """The statistics of a query's terms, each with all that it stands for (`Analyzer.variants`)."""
-    variants = get_analyzer(language).variants(text)
+    variants = get_analyzer(language).variants(query.text)
     every = list(set().union(*variants.values()))
-    return statistics.corpus_stats(dataset_ids, every).pooled(variants)
+    within = query.filter.within
+    return statistics.corpus_stats(dataset_ids, every, within=within).pooled(variants)
 
 
 @attrs.frozen(kw_only=True)
@@ -169,8 +170,7 @@ class RequestResolver:
         embedder, embed_sig = derivation.embedder, derivation.embed_sig
         has_models = embedder is not None or (encoder != "" and searched)
         mode = resolve_mode(query.mode, has_embedder=has_models, lanes=self.lanes)
-        tree = self._living.narrow(dataset_ids, filter_.tree)
-        filter_ = attrs.evolve(filter_, tree=tree)
+        filter_ = self._living.narrow_filter(dataset_ids, filter_)
         if query.scope is Scope.SINGLE:
             for dataset_id, config in configs.items():
                 if config is None:
