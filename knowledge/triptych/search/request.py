@@ -11,7 +11,7 @@ from triptych.contracts import ChunkRepo, DocLevelSearcher
 from triptych.contracts.rules import CHANGE_EMBEDDER, missing_dataset
 from triptych.derivation.deriver import Deriver
 from triptych.derivation.living_documents import LivingDocuments, count_waiting
-from triptych.errors import ModelMismatchError, NotAvailableError, ValidationError
+from triptych.errors import ModelMismatchError, NotAvailableError, TriptychError, ValidationError
 from triptych.records import (
     Candidate,
     DatasetConfig,
@@ -113,6 +113,14 @@ class Found:
     below: Sequence[Candidate] = ()
 
 
+@attrs.frozen
+class Problem:
+    """What a lane lacks: a warning, or the error of a search by that lane only."""
+
+    warning: str
+    error: TriptychError
+
+
 @attrs.frozen(eq=False)
 class RequestResolver:
     """Validates queries, and finds the datasets and the mode that each means."""
@@ -199,11 +207,12 @@ class RequestResolver:
                 if config and config.embed_sig not in ("", embed_sig)
             ]
             without = [name for name, config in configs.items() if config and not config.embed_sig]
-            if others:
-                warnings += (_other_model(mode, embed_sig, others, has_sparse=bool(in_sparse)),)
-            if without:
-                warnings += (_no_vectors(mode, without),)
-            if (others or without) and not in_space:
+            problems = [_other_model(embed_sig, others, bool(in_sparse))] if others else []
+            problems += [_no_vectors(without)] if without else []
+            if problems and mode == Mode.VECTOR:
+                raise problems[0].error
+            warnings += tuple(each.warning for each in problems)
+            if problems and not in_space:
                 without_lanes.add(VECTOR)
         if mode == Mode.HYBRID and VECTOR in without_lanes and not in_sparse:
             mode = Mode.BM25
@@ -280,11 +289,11 @@ class RequestResolver:
         ours = [name for name, sig in found.items() if sig == encoder]
         others = [(name, sig) for name, sig in found.items() if sig not in ("", encoder)]
         without = [name for name, sig in found.items() if not sig]
-        warnings: tuple[str, ...] = ()
-        if others:
-            warnings += (_other_encoder(mode, encoder, others),)
-        if without:
-            warnings += (_no_sparse_vectors(mode, without),)
+        problems = [_other_encoder(encoder, others)] if others else []
+        problems += [_no_sparse_vectors(without)] if without else []
+        if problems and mode == SPARSE:
+            raise problems[0].error
+        warnings = tuple(each.warning for each in problems)
         if ours:
             pending = count_waiting(
                 self._living.stored, self._chunks, ours, sparse(encoder), self._living.moment
@@ -342,25 +351,22 @@ def _sparse_pending(documents: int) -> str:
     )
 
 
-def _other_encoder(mode: str, signature: str, others: Sequence[tuple[str, str]]) -> str:
-    """The warning that some datasets have sparse vectors of another encoder; alone, an error."""
+def _other_encoder(signature: str, others: Sequence[tuple[str, str]]) -> Problem:
+    """Some datasets have sparse vectors of another encoder."""
     stored = "; ".join(f"{name!r} of {sig!r}" for name, sig in others)
     message = (
         f"the sparse vectors are of another encoder than {signature!r} ({stored}): rebuild the "
         "dataset with this one, or open the store with the one it was filled with"
     )
-    if mode == SPARSE:
-        raise ModelMismatchError(message, stored=others[0][1], configured=signature)
-    return f"searched without the sparse lane: {message}"
+    error = ModelMismatchError(message, stored=others[0][1], configured=signature)
+    return Problem(f"searched without the sparse lane: {message}", error)
 
 
-def _no_sparse_vectors(mode: str, datasets: Sequence[str]) -> str:
-    """The warning that some datasets have no sparse vectors at all; alone, an error."""
+def _no_sparse_vectors(datasets: Sequence[str]) -> Problem:
+    """Some datasets have no sparse vectors at all."""
     which = ", ".join(map(repr, datasets))
     message = f"the dataset {which} has no sparse vectors yet: `triptych embed` adds them"
-    if mode == SPARSE:
-        raise NotAvailableError(f"{message}; until then search it in another mode")
-    return message
+    return Problem(message, NotAvailableError(f"{message}; until then search it in another mode"))
 
 
 def _pending(mode: str, documents: int) -> str:
@@ -370,23 +376,17 @@ def _pending(mode: str, documents: int) -> str:
     return f"{documents} {lack} vectors: text without one is {found}; `triptych embed` adds them"
 
 
-def _other_model(
-    mode: str, embed_sig: str, others: Sequence[tuple[str, str]], *, has_sparse: bool
-) -> str:
-    """The warning that some datasets have vectors of another model; alone, an error."""
+def _other_model(signature: str, others: Sequence[tuple[str, str]], has_sparse: bool) -> Problem:
+    """Some datasets have vectors of another model."""
     stored = "; ".join(f"{name!r} of {sig!r}" for name, sig in others)
-    message = f"the vectors are of another model than {embed_sig!r} ({stored}): {CHANGE_EMBEDDER}"
-    if mode == Mode.VECTOR:
-        raise ModelMismatchError(message, stored=others[0][1], configured=embed_sig)
-    return f"searched {'without vectors' if has_sparse else 'by keyword only'}: {message}"
+    message = f"the vectors are of another model than {signature!r} ({stored}): {CHANGE_EMBEDDER}"
+    error = ModelMismatchError(message, stored=others[0][1], configured=signature)
+    left = "without vectors" if has_sparse else "by keyword only"
+    return Problem(f"searched {left}: {message}", error)
 
 
-def _no_vectors(mode: str, datasets: Sequence[str]) -> str:
-    """The warning that some datasets have no vectors at all; alone, an error."""
-    which = ", ".join(map(repr, datasets))
-    if mode == Mode.VECTOR:
-        raise NotAvailableError(
-            f"the dataset {which} has no vectors yet: `triptych embed` adds them; until then "
-            "search it by keyword"
-        )
-    return f"{which}: no vectors yet: `triptych embed` adds them"
+def _no_vectors(datasets: Sequence[str]) -> Problem:
+    """Some datasets have no vectors at all."""
+    which, embed = ", ".join(map(repr, datasets)), "no vectors yet: `triptych embed` adds them"
+    error = f"the dataset {which} has {embed}; until then search it by keyword"
+    return Problem(f"{which}: {embed}", NotAvailableError(error))
