@@ -9,7 +9,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from contextvars import copy_context
 from functools import partial
-from operator import itemgetter
 from typing import Any, Literal, TypeVar
 
 import attrs
@@ -247,10 +246,24 @@ class SearchEngine:
         self, calls: Sequence[tuple[Retriever, ResolvedQuery]], keep: Keep | None
     ) -> tuple[list[RankedList | None], list[str]]:
         """The list of each call, None where it failed, and the warnings."""
-        begun = [self._begun(lane, query, at, keep) for at, (lane, query) in enumerate(calls)]
-        answers: dict[int, Sequence[Candidate] | Exception] = {}
-        for _, at, call in sorted(begun, key=itemgetter(0, 1)):
-            answers[at] = _attempt(call)
+        here: list[tuple[int, _Call]] = []  # what this thread does while others prepare and run
+        prepared: list[tuple[int, _Call]] = []
+        elsewhere: list[tuple[int, _Call]] = []
+        for at, (lane, query) in enumerate(calls):
+            recall = partial(_recall, lane, query, keep)
+            if id(lane) in self._local:
+                prepares: _Prepares | None = getattr(lane, "preparation", None)
+                preparation = None if prepares is None else prepares(query)
+                if preparation is None:
+                    here.append((at, recall))
+                else:
+                    ready = self._beside(preparation)
+                    prepared.append((at, partial(_recall_prepared, lane, ready, keep)))
+            elif at == 0 and not self._local:
+                here.append((at, recall))
+            else:
+                elsewhere.append((at, partial(_waited, self._beside(recall))))
+        answers = {at: _attempt(call) for at, call in [*here, *prepared, *elsewhere]}
         lists: list[RankedList | None] = []
         warnings: list[str] = []
         errors: list[Exception] = []
@@ -275,25 +288,6 @@ class SearchEngine:
         if not any(lists):
             raise errors[0]
         return lists, list(dict.fromkeys(warnings))
-
-    def _begun(
-        self, lane: Retriever, query: ResolvedQuery, at: int, keep: Keep | None
-    ) -> tuple[int, int, _Call]:
-        """How early this thread should ask for a lane's answer, the lane's place, and how.
-
-        What runs elsewhere is under way when this returns.
-        """
-        if id(lane) not in self._local:
-            if at == 0 and not self._local:
-                return 0, at, partial(_recall, lane, query, keep)
-            answer = self._beside(partial(_recall, lane, query, keep))
-            return 2, at, lambda: _waited(answer)
-        prepares: _Prepares | None = getattr(lane, "preparation", None)
-        preparation = None if prepares is None else prepares(query)
-        if preparation is None:
-            return 0, at, partial(_recall, lane, query, keep)
-        prepared = self._beside(preparation)
-        return 1, at, lambda: _recall(lane, _waited(prepared), keep)
 
     def _beside(self, call: Callable[[], T]) -> Future[T]:
         """Run in another thread. The caller's context goes along, so that its deadline holds."""
@@ -334,6 +328,12 @@ def _recall(lane: Retriever, query: ResolvedQuery, keep: Keep | None) -> Sequenc
         found = lane.recall(query) if keep is None else _kept(lane, query, keep)
         telemetry.note(candidates=len(found))
         return found
+
+
+def _recall_prepared(
+    lane: Retriever, query: Future[ResolvedQuery], keep: Keep | None
+) -> Sequence[Candidate]:
+    return _recall(lane, _waited(query), keep)
 
 
 def _kept(lane: Retriever, query: ResolvedQuery, keep: Keep) -> Sequence[Candidate]:
