@@ -178,13 +178,12 @@ class DatasetFiller:
         for name in [name for name in self._seen if name not in there]:
             self._drop(name)
             del self._seen[name]
-        changed = [
-            (info, expired)
-            for info in infos
-            for expired in [isinstance(self._moment, int) and has_expired(info, now)]
-            if (seen := self._seen.get(info.name)) is None
-            or (seen.version, seen.expired) != (info.version, expired)
-        ]
+        changed: list[tuple[DocumentInfo, bool]] = []
+        for info in infos:
+            expired = isinstance(self._moment, int) and has_expired(info, now)
+            seen = self._seen.get(info.name)
+            if seen is None or (seen.version, seen.expired) != (info.version, expired):
+                changed.append((info, expired))
         for start in range(0, len(changed), _PAGE):
             deadlines.check("the search of the past")
             self._take(changed[start : start + _PAGE], floor)
