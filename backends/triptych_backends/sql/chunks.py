@@ -1,4 +1,4 @@
-"""Chunk sets: stored in the truth, found by the local index."""
+"""Chunk sets: stored in the truth, found by the repository's searcher."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class Searcher(Protocol):
 
     @property
     def in_process(self) -> bool:
-        """The power `triptych.contracts.InProcess`."""
+        """Whether searches run in this process: see `ChunkRepo.in_process`."""
         ...
 
     def search(self, unit: Field, query: ChunkQuery) -> Sequence[Candidate]:
@@ -164,7 +164,7 @@ class Repository:
 
     @property
     def in_process(self) -> bool:
-        """Whether searches run in this process: the power `InProcess`."""
+        """See `ChunkRepo.in_process`."""
         return self.searcher.in_process
 
     def find(self, unit: Field, query: ChunkQuery) -> Sequence[Candidate]:
