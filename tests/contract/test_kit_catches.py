@@ -1028,10 +1028,10 @@ def delete_dataset_in_steps(kb: Service, dataset_id: str) -> bool:
     return existed
 
 
-def remove_orphans_in_steps(desk: RebuildRunner, dataset_id: str, names: Any) -> RebuildReport:
+def remove_orphans_in_steps(runner: RebuildRunner, dataset_id: str, names: Any) -> RebuildReport:
     for name in names:
-        desk._chunks.delete_by_doc(dataset_id, name)
-        desk._layers.delete_by_doc(dataset_id, name)
+        runner._chunks.delete_by_doc(dataset_id, name)
+        runner._layers.delete_by_doc(dataset_id, name)
     return RebuildReport(removed=len(names))
 
 

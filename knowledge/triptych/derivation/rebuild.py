@@ -45,7 +45,7 @@ class RebuildRunner:
     _chunks: ChunkRepo
     _layers: LayerRepo
     _writer: Writer
-    _layer_desk: LayerService
+    _layer_service: LayerService
 
     def named(self, dataset_id: str, names: Sequence[str]) -> RebuildReport:
         """Bring these documents' sets up to date; remove what is left of those that are gone.
@@ -77,7 +77,7 @@ class RebuildRunner:
         ]
         report = summed(report, self._remove_orphans(dataset_id, gone))
         there = [name for name in names if name not in gone]
-        return summed(report, self._layer_desk.embed_again(dataset_id, there))
+        return summed(report, self._layer_service.embed_again(dataset_id, there))
 
     def datasets(
         self, dataset_ids: Sequence[str], progress: ProgressCallback | None
@@ -92,7 +92,7 @@ class RebuildRunner:
                 report = summed(report, RebuildReport(expired=expired))
                 report = summed(report, self._dataset(dataset_id, progress))
                 report = summed(report, self.remove_orphans(dataset_id))
-                report = summed(report, self._layer_desk.embed_again(dataset_id))
+                report = summed(report, self._layer_service.embed_again(dataset_id))
             except CancelledError as error:
                 error.report = summed(report, error.report or RebuildReport())
                 raise

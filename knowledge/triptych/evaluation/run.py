@@ -156,7 +156,7 @@ def evaluate(
     for what, numbers in (("a cutoff", cutoffs), ("a budget", budgets)):
         for number in numbers:
             check_whole(number, what, least=1)
-    desk = EvaluationRun(
+    run = EvaluationRun(
         service=service,
         dataset_id=dataset_id,
         granularity=granularity,
@@ -172,7 +172,7 @@ def evaluate(
     stats = service.stats(dataset_id)[0]
     views = {name: service.pipeline(name) for name in pipelines}
     results: dict[str, ModeResult] = {}
-    warnings = list(_warnings(collection, targets, stats.stale, desk.least_grade))
+    warnings = list(_warnings(collection, targets, stats.stale, run.least_grade))
     for name in views:
         pipeline = check_over(service.pipelines[name], dataset_id)
         if pipeline.postprocessors and granularity is Granularity.DOCUMENT:
@@ -181,10 +181,10 @@ def evaluate(
                 "rank chunks to measure them"
             )
     for mode in (*chosen, *views):
-        run = attrs.evolve(desk, view=views.get(mode))
+        in_mode = attrs.evolve(run, view=views.get(mode))
         try:
-            ran = run.run(mode, collection.queries, targets, progress)
-            checks = check_answers(run, mode, every)
+            ran = in_mode.run(mode, collection.queries, targets, progress)
+            checks = check_answers(in_mode, mode, every)
             results[str(mode)] = attrs.evolve(ran, checks=checks)
         except NotAvailableError as error:
             if modes is not None or mode is Mode.BM25 or mode in views:
@@ -198,7 +198,7 @@ def evaluate(
         query_ids=tuple(query.query_id for query in collection.queries),
         modes=results,
         configuration={
-            **_configuration(desk, stats),
+            **_configuration(run, stats),
             "pipelines": {name: described(service.pipelines[name]) for name in views},
         },
         warnings=tuple(warnings),
@@ -329,27 +329,27 @@ def _modes(service: Service, modes: Sequence[Mode | str] | None) -> list[Mode | 
     ]
 
 
-def _configuration(desk: EvaluationRun, stats: triptych.DatasetStats) -> dict[str, Any]:
+def _configuration(run: EvaluationRun, stats: triptych.DatasetStats) -> dict[str, Any]:
     config = stats.config
-    counter = desk.count_tokens
+    counter = run.count_tokens
     return {
         "triptych": triptych.__version__,
         "python": platform.python_version(),
         "numpy": np.__version__,
-        "dataset": desk.dataset_id,
+        "dataset": run.dataset_id,
         "documents": stats.documents,
         "chunks": stats.chunks,
         "embedder": None if config is None else config.embed_sig or None,
         "sparse_encoder": None if config is None else config.sparse_sig or None,
         "chunker": None if config is None else config.chunker_sig,
         "language": None if config is None else config.language,
-        "ranker": repr(desk.service.ranker),
-        "postprocessors": list(map(repr, desk.service.options.postprocessors)),
-        "depth": desk.depth,
-        "cutoffs": list(desk.cutoffs),
-        "budgets": list(desk.budgets),
+        "ranker": repr(run.service.ranker),
+        "postprocessors": list(map(repr, run.service.options.postprocessors)),
+        "depth": run.depth,
+        "cutoffs": list(run.cutoffs),
+        "budgets": list(run.budgets),
         "token_counter": getattr(counter, "__qualname__", type(counter).__qualname__),
-        "least_grade": desk.least_grade,
+        "least_grade": run.least_grade,
     }
 
 

@@ -82,7 +82,7 @@ class LayerGenerator(Protocol):
         """What each of the layers costs; the first bears what they share."""
         ...
 
-    def writer(self, source: Source, desk: LayerModel) -> Callable[[Layer], str]:
+    def writer(self, source: Source, model: LayerModel) -> Callable[[Layer], str]:
         """What writes the layers of a source.
 
         It raises `BadAnswerError` or `ProviderError` when the model breaks.
@@ -113,7 +113,7 @@ class ExtractiveGenerator:
         """Nothing."""
         return [Cost() for _ in layers]
 
-    def writer(self, source: Source, desk: LayerModel) -> Callable[[Layer], str]:
+    def writer(self, source: Source, model: LayerModel) -> Callable[[Layer], str]:
         """Passages of the source."""
         summarizer, document = self._summarizer, source.document
         if document is None:
@@ -226,9 +226,9 @@ class LLMGenerator:
     def _overhead(prompt: str) -> int:
         return estimate_tokens(prompt) + estimate_tokens(FRAME) + 40
 
-    def writer(self, source: Source, desk: LayerModel) -> Callable[[Layer], str]:
-        """Asks for each layer; the notes on parts are shared by both, and kept by the desk."""
-        return _Writer(source, desk, self._prompts, self._limit, self._ceilings, self.model).write
+    def writer(self, source: Source, model: LayerModel) -> Callable[[Layer], str]:
+        """Asks for each layer; the notes on parts are shared by both, and kept by the journal."""
+        return _Writer(source, model, self._prompts, self._limit, self._ceilings, self.model).write
 
 
 @attrs.define(eq=False)
@@ -236,11 +236,11 @@ class _Writer:
     """The layers of one source."""
 
     _source: Source
-    _desk: LayerModel
+    _model: LayerModel
     _prompts: LayerPrompts
     _limit: int
     _ceilings: Mapping[Layer, int]
-    _model: str
+    _signature: str
     _shown: tuple[str, str] | None = attrs.field(default=None, init=False)
     _broken: BadAnswerError | None = attrs.field(default=None, init=False)
 
@@ -264,8 +264,8 @@ class _Writer:
         """The text to show and what to say of it: all of the source, or notes on its parts."""
         document, lines = self._source.document, self._source.lines()
         if self._source.size <= self._limit:
-            if self._desk.checkpoints():
-                self._desk.prune_checkpoints(())  # it was longer once
+            if self._model.checkpoints():
+                self._model.prune_checkpoints(())  # it was longer once
             return ("\n".join(lines) if document is None else document.content), ""
         if document is None:
             parts = lines_in_parts(lines, self._limit)
@@ -283,16 +283,16 @@ class _Writer:
                     "endless", "the notes on the parts are as long as the parts themselves"
                 )
             parts = shorter
-        self._desk.prune_checkpoints(used)
+        self._model.prune_checkpoints(used)
         return shown, f"These are notes on the {len(noted):,} parts of one text, in their order."
 
     def _noted(self, parts: Sequence[str], used: set[str]) -> list[str]:
-        known = self._desk.checkpoints()
+        known = self._model.checkpoints()
         noted = []
         for number, part in enumerate(parts, 1):
             if not part.strip():
                 continue
-            key = digest("note", FRAME, self._prompts.part, self._model, part)
+            key = digest("note", FRAME, self._prompts.part, self._signature, part)
             said = known.get(key)
             if said is None:
                 place = f"This is part {number:,} of {len(parts):,}."
@@ -302,13 +302,13 @@ class _Writer:
                     raise BadAnswerError(
                         error.reason, f"part {number:,} of {len(parts):,}: {error}"
                     ) from error
-                self._desk.put_checkpoint(key, said)
+                self._model.put_checkpoint(key, said)
             used.add(key)
             noted.append(f"Part {number:,}:\n{said}")
         return noted
 
     def _ask(self, prompt: str, text: str, note: str, ceiling: int) -> str:
-        answer = self._desk.ask(data_messages(prompt, text, note), max_tokens=ceiling)
+        answer = self._model.ask(data_messages(prompt, text, note), max_tokens=ceiling)
         return checked(answer, text=text, prompt=prompt, ceiling=ceiling)
 
 
