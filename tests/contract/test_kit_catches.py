@@ -1021,11 +1021,11 @@ def delete_in_steps(kb: Service, dataset_id: str, name: str) -> bool:
     return existed
 
 
-def delete_dataset_in_steps(kb: Service, dataset_id: str) -> bool:
+def drop_dataset_in_steps(kb: Service, dataset_id: str) -> tuple[bool, int]:
     existed = kb.documents.delete_dataset(dataset_id)
     kb.chunks.delete_by_dataset(dataset_id)
     kb.layer_repo.delete_by_dataset(dataset_id)
-    return existed
+    return existed, 0
 
 
 def remove_orphans_in_steps(runner: RebuildRunner, dataset_id: str, names: Any) -> RebuildReport:
@@ -1040,7 +1040,7 @@ def test_kit_sees_a_service_that_deletes_in_steps(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Service, "delete_document", delete_in_steps)
-    monkeypatch.setattr(Service, "delete_dataset", delete_dataset_in_steps)
+    monkeypatch.setattr(Service, "_drop_dataset", drop_dataset_in_steps)
     with pytest.raises(AssertionError):
         RaceTests().test_a_put_between_the_steps_of_a_delete_is_whole_or_gone(
             MemoryStore(), DELETES[name]
