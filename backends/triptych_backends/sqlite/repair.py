@@ -47,7 +47,7 @@ def repair(
         invariants = [*broken_references(), *invariants]
     if {"schema.missing", "clock.behind"} & set(checks):
         with database.writing() as tx:
-            done += _mend_schema(tx)
+            done += _repair_schema(tx)
             if clock_is_behind(tx):
                 tx.run(t.clock.delete())
                 tx.driver.execute(
@@ -57,7 +57,7 @@ def repair(
                 done.append("set the clock")
     if "documents.digests" in checks:
         with database.writing() as tx:
-            done.append(f"worked out the digests of {_mend_digests(tx)} documents again")
+            done.append(f"worked out the digests of {_repair_digests(tx)} documents again")
     if "database.indexes" in checks:
         with database.writing() as tx:
             tx.driver.execute("REINDEX")
@@ -89,7 +89,7 @@ def repair(
             if rows:
                 done.append(f"repaired {rows} rows")
             if "metadata.pairs" in checks:
-                done.append(f"wrote the pairs of {_mend_pairs(tx)} documents")
+                done.append(f"wrote the pairs of {_repair_pairs(tx)} documents")
             for (dataset,) in tx.driver.execute("SELECT id FROM dataset").fetchall():
                 tx.reset_log(dataset)
                 tx.break_log(dataset)
@@ -104,7 +104,7 @@ def repair(
     return done
 
 
-def _mend_schema(tx: SqliteTransaction) -> list[str]:
+def _repair_schema(tx: SqliteTransaction) -> list[str]:
     missing = missing_parts(tx)
     for table, what in missing:
         statements = creating(t.METADATA.tables[table], DIALECT)
@@ -152,7 +152,7 @@ def _drop_unused(tx: SqliteTransaction) -> None:
                 tx.driver.execute(statement)
 
 
-def _mend_pairs(tx: SqliteTransaction) -> int:
+def _repair_pairs(tx: SqliteTransaction) -> int:
     found = [row for row in bad_pairs(tx, None) if row[4] is not None]
     for dataset, document, _, _, pairs in found:
         tx.driver.execute("DELETE FROM document_meta WHERE document_id = ?", [document])
@@ -163,7 +163,7 @@ def _mend_pairs(tx: SqliteTransaction) -> int:
     return len(found)
 
 
-def _mend_digests(tx: SqliteTransaction) -> int:
+def _repair_digests(tx: SqliteTransaction) -> int:
     """Size and input signature of all whose content is what was put."""
     repaired = 0
     for page in pages_of(

@@ -26,97 +26,84 @@ from triptych.vectors.refused import refusals
 _KINDS = (Layer.ABSTRACT, Layer.OVERVIEW)
 
 
-class Counted(dict[str, int]):
-    """How many of what were looked at."""
+@attrs.define(eq=False)
+class Examination:
+    """One look at a store: collects what is wrong, what was checked and what could not be."""
 
-    def add(self, what: str, count: int) -> None:
-        """Count ``count`` more."""
-        self[what] = self.get(what, 0) + count
+    _store: Store
+    _capabilities: Capabilities
+    _gate: Callable[[str], CoverageGate | None]
+    _stats: Callable[[str], DatasetStats | None]
+    findings: FindingCollector = attrs.field(factory=FindingCollector, init=False)
+    checked: dict[str, int] = attrs.field(factory=dict, init=False)
+    skipped: list[str] = attrs.field(factory=list, init=False)
+    left_out: list[str] = attrs.field(factory=list, init=False)
 
+    def count(self, what: str, count: int = 1) -> None:
+        """Note that ``count`` more were checked."""
+        self.checked[what] = self.checked.get(what, 0) + count
 
-class DatasetExaminer:
-    """Puts datasets to every check that three repositories allow."""
+    def fail(self, check: str, dataset: str, example: str = "") -> None:
+        """Note that ``check`` failed in ``dataset``."""
+        self.findings.add(check, f"dataset {dataset!r}", example, dataset_id=dataset)
 
-    def __init__(
-        self,
-        store: Store,
-        capabilities: Capabilities,
-        gate: Callable[[str], CoverageGate | None],
-        stats: Callable[[str], DatasetStats | None],
-    ) -> None:
-        self._documents, self._chunks, self._layers = store.documents, store.chunks, store.layers
-        self._versions = capabilities.versions
-        self._journal = capabilities.journal
-        self._settings = capabilities.settings
-        self._gate = gate
-        self._stats = stats
-
-    def check_integrity(
-        self,
-        dataset: str,
-        tally: FindingCollector,
-        counted: Counted,
-        skipped: list[str],
-        progress: ProgressCallback | None,
-        left_out: list[str],
-    ) -> None:
-        """Look at ``dataset``; what is wrong goes to ``tally``, what is in no chunk to
-        ``left_out``."""
+    def check_dataset(self, dataset: str, progress: ProgressCallback | None) -> None:
+        """Put ``dataset`` to every check that three repositories allow."""
+        documents, chunks = self._store.documents, self._store.chunks
         place = f"dataset {dataset!r}"
         before = self._counts(dataset)
-        config = self._chunks.config(dataset)
+        config = chunks.config(dataset)
         gate = None if config is None else self._gate(config.embed_sig)
-        sets = _InOrder(self._chunks.doc_names(dataset))
-        seen = Counted(documents=0, chunks=0, vectors=0)
+        sets = _InOrder(chunks.doc_names(dataset))
+        seen = {"documents": 0, "chunks": 0, "vectors": 0}
         width: int | None = None
         unjudged = 0
         unchunked = LeftOut(place, config)
-        for page in document_pages(self._documents, dataset):
+        for page in document_pages(documents, dataset):
             for info in page:
                 deadlines.check("the examination")
                 result = examine_document(
-                    info, self._documents, self._chunks, config, gate, width, self._versions
+                    info, documents, chunks, config, gate, width, self._capabilities.versions
                 )
                 if result is None:
                     continue
                 width = result.width
                 unjudged += result.unjudged
                 unchunked.add(info, result.unchunked)
-                seen.add("documents", 1)
-                seen.add("chunks", result.chunks)
-                seen.add("vectors", result.vectors)
+                seen["documents"] += 1
+                seen["chunks"] += result.chunks
+                seen["vectors"] += result.vectors
                 for check, example in result.failed.items():
-                    tally.add(check, place, example, dataset_id=dataset)
+                    self.fail(check, dataset, example)
             for name in sets.without({info.name for info in page}, page[-1].name):
-                self._orphaned_set(dataset, name, tally, place)
+                self._check_set(dataset, name)
             if progress is not None:
                 total = before.documents if before else None
                 done = seen["documents"]
                 progress(Progress(phase=f"examining {dataset}", done=done, total=total))
-        left_out += unchunked.sentences()
-        left_out += (
+        self.left_out += unchunked.sentences()
+        self.left_out += (
             FailureWarning(f"{place}, by meaning: {refused}, which the model refuses", words)
-            for refused, words in refusals(self._chunks, self._settings, dataset)
+            for refused, words in refusals(chunks, self._capabilities.settings, dataset)
         )
         if unjudged:
-            skipped.append(
+            self.skipped.append(
                 f"{place}: whether {unjudged} chunks without a vector should have one, which only "
                 "the embedder of the dataset knows"
             )
         for name in sets.without(set()):
-            self._orphaned_set(dataset, name, tally, place)
-        layers = self._examine_layers(dataset, tally, place)
-        self._orphaned_notes(dataset, tally, place)
+            self._check_set(dataset, name)
+        seen["layers"] = self._check_layers(dataset)
+        self._check_notes(dataset)
         if before is not None and before == self._counts(dataset):
-            found = (seen["documents"], seen["chunks"], seen["vectors"], layers)
+            found = tuple(seen.values())
             told = (before.documents, before.chunks, before.vectors, before.layers)
             unread = any(f.dataset_id == dataset and "unreadable" in f.check
-                         for f in tally.findings())  # fmt: skip
+                         for f in self.findings.findings())  # fmt: skip
             if found != told and not unread:
-                tally.add("counts", place, f"{told} for {found}", dataset_id=dataset)
+                self.fail("counts", dataset, f"{told} for {found}")
         for what, count in seen.items():
-            counted.add(what, count)
-        counted.add("layers", layers)
+            self.count(what, count)
 
     def _counts(self, dataset: str) -> DatasetStats | None:
         try:
@@ -126,37 +113,37 @@ class DatasetExaminer:
         except StoreError:
             return None
 
-    def _orphaned_set(self, dataset: str, name: str, tally: FindingCollector, place: str) -> None:
+    def _check_set(self, dataset: str, name: str) -> None:
         # Who deletes a document meanwhile takes its chunk set with it.
-        gone = self._documents.get_info(dataset, name) is None
-        if gone and self._chunks.get_doc_sig(dataset, name) is not None:
-            tally.add("chunks.orphans", place, name, dataset_id=dataset)
+        gone = self._store.documents.get_info(dataset, name) is None
+        if gone and self._store.chunks.get_doc_sig(dataset, name) is not None:
+            self.fail("chunks.orphans", dataset, name)
 
-    def _examine_layers(self, dataset: str, tally: FindingCollector, place: str) -> int:
-        count = 0
+    def _check_layers(self, dataset: str) -> int:
+        documents, count = self._store.documents, 0
         try:
-            for layer in chain(*(pages_of(self._layers, dataset, kind) for kind in _KINDS)):
+            for layer in chain(*(pages_of(self._store.layers, dataset, kind) for kind in _KINDS)):
                 deadlines.check("the examination")
                 count += 1
                 name = layer.doc_name
                 label = f"{name}#{layer.layer}"
-                if not serves(self._documents, dataset, name):
-                    tally.add("layers.orphans", place, label, dataset_id=dataset)
+                if not serves(documents, dataset, name):
+                    self.fail("layers.orphans", dataset, label)
                 elif name and not is_folder(name):
-                    info = self._documents.get_info(dataset, name)
+                    info = documents.get_info(dataset, name)
                     if info is not None and layer.sig.source_version > info.version:
-                        tally.add("layers.signature", place, label, dataset_id=dataset)
+                        self.fail("layers.signature", dataset, label)
         except CancelledError:
             raise
         except StoreError:
-            tally.add("layers.unreadable", place, dataset_id=dataset)
+            self.fail("layers.unreadable", dataset)
         return count
 
-    def _orphaned_notes(self, dataset: str, tally: FindingCollector, place: str) -> None:
-        for quarantined in self._journal.quarantined(dataset) if self._journal else ():
-            if not serves(self._documents, dataset, quarantined.doc_name):
-                label = f"{quarantined.doc_name}#{quarantined.layer}"
-                tally.add("journal.orphans", place, label, dataset_id=dataset)
+    def _check_notes(self, dataset: str) -> None:
+        journal = self._capabilities.journal
+        for quarantined in journal.quarantined(dataset) if journal else ():
+            if not serves(self._store.documents, dataset, quarantined.doc_name):
+                self.fail("journal.orphans", dataset, f"{quarantined.doc_name}#{quarantined.layer}")
 
 
 class _InOrder:
@@ -197,14 +184,13 @@ class Doctor:
     def __init__(
         self, store: Store, capabilities: Capabilities, deriver: Deriver, rebuilds: RebuildRunner
     ) -> None:
-        self._store = store
+        self._store, self._capabilities = store, capabilities
         self._documents, self._chunks, self._layers = store.documents, store.chunks, store.layers
         self._journal = capabilities.journal
         self._settings = capabilities.settings
         self._diagnostics = capabilities.diagnostics
         self._deriver = deriver
         self._rebuilds = rebuilds
-        self._datasets = DatasetExaminer(store, capabilities, self._gate, self._stats)
 
     def report(
         self,
@@ -220,13 +206,13 @@ class Doctor:
         found = self._examine(datasets(), progress)
         if not repair or not any(finding.repairable for finding in found.findings):
             return found
-        actions = self._mend(datasets(), found.findings, progress)
+        actions = tuple(self._repair(datasets(), found.findings, progress))
         left = self._examine(datasets(), progress)
         remaining = {(finding.check, finding.place) for finding in left.findings}
         return DoctorReport(
             findings=left.findings,
             repaired=tuple(f for f in found.findings if (f.check, f.place) not in remaining),
-            actions=tuple(actions),
+            actions=actions,
             checked=left.checked,
             skipped=left.skipped,
             left_out=left.left_out,
@@ -235,43 +221,42 @@ class Doctor:
     # Looking
 
     def _examine(self, datasets: Sequence[str], progress: ProgressCallback | None) -> DoctorReport:
-        tally, counted, skipped = FindingCollector(), Counted(), list[str]()
-        left_out: list[str] = []
-        self._examine_models(tally, counted, skipped)
+        found = Examination(self._store, self._capabilities, self._gate, self._stats)
+        self._examine_models(found)
         for draft in abandoned_drafts(self._settings, remove=False):
-            tally.add("backups.left", "backups", str(draft))
+            found.findings.add("backups.left", "backups", str(draft))
         unfinished = unfinished_copy(self._settings)
         if unfinished is not None:
             check = CHECKS["copy.unfinished"]
             if not unfinished_copy(self._settings, self._documents.list_datasets()):
                 check = attrs.evolve(check, repair="the copy is forgotten: it left no dataset")
-            tally.add(check, "the store", str(unfinished), remedy=unfinished.hint)
+            found.findings.add(check, "the store", str(unfinished), remedy=unfinished.hint)
         if self._diagnostics is None:
-            skipped.append("the internals of the store: this backend has no checks")
+            found.skipped.append("the internals of the store: this backend has no checks")
         else:
             for finding in self._diagnostics.check_integrity(datasets):
                 deadlines.check("the examination")
-                tally.extend([finding])
+                found.findings.extend([finding])
         for dataset in datasets:
-            counted.add("datasets", 1)
+            found.count("datasets")
             try:
-                self._datasets.check_integrity(dataset, tally, counted, skipped, progress, left_out)
+                found.check_dataset(dataset, progress)
             except CancelledError:
                 raise
             except (TriptychError, TypeError, ValueError) as error:
                 # A value of another type than the schema's ends in one of the latter two.
-                skipped.append(FailureWarning(f"dataset {dataset!r}: reading it failed", error))
-                tally.add("documents.unreadable", f"dataset {dataset!r}", dataset_id=dataset)
+                found.skipped.append(
+                    FailureWarning(f"dataset {dataset!r}: reading it failed", error)
+                )
+                found.fail("documents.unreadable", dataset)
         return DoctorReport(
-            findings=tuple(self._judged(each, datasets) for each in tally.findings()),
-            checked=dict(counted),
-            skipped=tuple(dict.fromkeys(skipped)),
-            left_out=tuple(left_out),
+            findings=tuple(self._judged(each, datasets) for each in found.findings.findings()),
+            checked=dict(found.checked),
+            skipped=tuple(dict.fromkeys(found.skipped)),
+            left_out=tuple(found.left_out),
         )
 
-    def _examine_models(
-        self, tally: FindingCollector, counted: Counted, skipped: list[str]
-    ) -> None:
+    def _examine_models(self, found: Examination) -> None:
         models = (
             ("embedder", self._deriver.embedder),
             ("sparse encoder", self._deriver.sparse_encoder),
@@ -281,15 +266,16 @@ class Doctor:
                 continue
             verify_weights = getattr(model, "verify_weights", None)
             if verify_weights is None:
-                skipped.append(f"the weights of {model.signature}: it has no known files")
+                found.skipped.append(f"the weights of {model.signature}: it has no known files")
                 continue
             try:
                 verify_weights()
             except CancelledError:
                 raise
             except TriptychError as error:
-                tally.add("embedder.weights", f"the {what} {model.signature}", str(error))
-            counted.add("models", 1)
+                place = f"the {what} {model.signature}"
+                found.findings.add("embedder.weights", place, str(error))
+            found.count("models")
 
     def _judged(self, finding: Finding, datasets: Sequence[str]) -> Finding:
         """Without a repair where the dataset was filled with other settings than those in use."""
@@ -321,29 +307,29 @@ class Doctor:
             dataset, chunker_sig=deriver.chunker_sig, embed_sig=deriver.embed_sig
         )
 
-    # Mending
+    # Repairing
 
-    def _mend(
+    def _repair(
         self,
         datasets: Sequence[str],
         findings: Sequence[Finding],
         progress: ProgressCallback | None,
-    ) -> list[str]:
-        actions: list[str] = []
+    ) -> Iterator[str]:
+        """Repair what was found; yields what was done."""
         if any(finding.derives for finding in findings) and not self._embeds():
-            actions.append("did not repair vectors: the embedder does not respond")
+            yield "did not repair vectors: the embedder does not respond"
             findings = [finding for finding in findings if not finding.derives]
         # A check that finds something beyond repair in one dataset is not let loose on the store.
         names = {finding.check for finding in findings if finding.repairable}
         names -= {finding.check for finding in findings if not finding.repairable}
         if self._diagnostics is not None:
-            actions += self._diagnostics.repair(names, datasets)
+            yield from self._diagnostics.repair(names, datasets)
         if "backups.left" in names:
             drafts = abandoned_drafts(self._settings, remove=True)
-            actions.append(f"removed {', '.join(map(str, drafts)) or 'no drafts'}")
+            yield f"removed {', '.join(map(str, drafts)) or 'no drafts'}"
         if "copy.unfinished" in names and self._settings is not None:
             forget_copies(self._settings)
-            actions.append("removed the record of a copy that has no dataset")
+            yield "removed the record of a copy that has no dataset"
         for dataset in self._documents.list_datasets():
             checks = {
                 finding.check
@@ -351,38 +337,36 @@ class Doctor:
                 if finding.repairable and finding.dataset_id == dataset
             }
             try:
-                self._mend_dataset(dataset, checks, actions, progress)
+                yield from self._repair_dataset(dataset, checks, progress)
             except CancelledError:
                 raise
             except TriptychError as error:
-                actions.append(FailureWarning(f"left dataset {dataset!r} partly repaired", error))
-        return actions
+                yield FailureWarning(f"left dataset {dataset!r} partly repaired", error)
 
-    def _mend_dataset(
-        self, dataset: str, checks: set[str], actions: list[str], progress: ProgressCallback | None
-    ) -> None:
+    def _repair_dataset(
+        self, dataset: str, checks: set[str], progress: ProgressCallback | None
+    ) -> Iterator[str]:
         if checks & {"chunks.orphans", "layers.orphans", "journal.orphans"}:
-            actions += self._remove_orphans(dataset)
+            yield self._remove_orphans(dataset)
         if "layers.signature" in checks:
-            actions += self._drop_layers(dataset)
+            yield self._drop_layers(dataset)
         if not self._derives(dataset) or not self._embeds():
             return
         if checks & _DROPS:
-            actions.append(self._drop_sets(dataset))
+            yield self._drop_sets(dataset)
         report = self._rebuilds.datasets([dataset], progress)
         if report.rebuilt:
-            actions.append(f"derived {report.rebuilt} documents of dataset {dataset!r} again")
-        actions += [
-            FailureWarning(f"could not derive {each.name!r}", each.error) for each in report.failed
-        ]
+            yield f"derived {report.rebuilt} documents of dataset {dataset!r} again"
+        for each in report.failed:
+            yield FailureWarning(f"could not derive {each.name!r}", each.error)
 
-    def _remove_orphans(self, dataset: str) -> list[str]:
+    def _remove_orphans(self, dataset: str) -> str:
         noted = self._journal.quarantined(dataset) if self._journal else ()
         quarantined = [each.doc_name for each in noted]
         removed = self._rebuilds.remove_orphans(dataset, quarantined).removed
-        return [f"removed what {removed} names of dataset {dataset!r} left behind"]
+        return f"removed what {removed} names of dataset {dataset!r} left behind"
 
-    def _drop_layers(self, dataset: str) -> list[str]:
+    def _drop_layers(self, dataset: str) -> str:
         dropped = 0
         for layer in self._layers.list(dataset):
             info = self._documents.get_info(dataset, layer.doc_name)
@@ -391,7 +375,7 @@ class Doctor:
             if info is not None and now is not None and now.sig.source_version > info.version:
                 self._layers.delete_by_doc(dataset, layer.doc_name)
                 dropped += 1
-        return [f"dropped {dropped} layers of dataset {dataset!r}"]
+        return f"dropped {dropped} layers of dataset {dataset!r}"
 
     def _embeds(self) -> bool:
         embedder = self._deriver.embedder
