@@ -26,7 +26,7 @@ from triptych_backends.filesystem.contents import (
 )
 from triptych_backends.filesystem.formats import Sidecar
 from triptych_backends.filesystem.layout import document_file, layer_paths
-from triptych_backends.filesystem.stat_cache import CachedStat, TrackedFile
+from triptych_backends.filesystem.stat_cache import FileRecord, TrackedFile
 
 
 def adopt_document(
@@ -115,7 +115,7 @@ def adopt_by_name(change: ChangeSet, name: str) -> RejectedFile | None:
     """`adopt_document` of the document of this name, wherever it stands."""
     workspace = change.workspace
     known = workspace.known(change.home.id, name)
-    path = known.look.path if known else workspace.find_path(change.home.folder, name)
+    path = known.record.path if known else workspace.find_path(change.home.folder, name)
     return None if path is None else adopt_document(change, name, path, known)
 
 
@@ -131,7 +131,7 @@ def adopt_now(change: ChangeSet, name: str) -> None:
     change.commit()
 
 
-def adopt_layer(change: ChangeSet, path: str, known: CachedStat | None) -> RejectedFile | None:
+def adopt_layer(change: ChangeSet, path: str, known: FileRecord | None) -> RejectedFile | None:
     """Let ``change`` take over what happened to a layer's file by hand."""
     found = find_layer(change.workspace.disk, path)
     if found is None:
@@ -157,7 +157,7 @@ def adopt_layer(change: ChangeSet, path: str, known: CachedStat | None) -> Rejec
 
 
 def _misfiled(
-    change: ChangeSet, path: str, found: FileLayer, known: CachedStat | None
+    change: ChangeSet, path: str, found: FileLayer, known: FileRecord | None
 ) -> RejectedFile | None:
     layer = found.layer
     name, kind, dataset = layer.doc_name, str(layer.layer), change.home.id

@@ -49,16 +49,18 @@ def refresh_layers(writer: Writer, dataset: str, name: str) -> None:
         if folder is None:
             return
         with workspace.database.reading() as session:
-            known = {look.kind: look for look in stat_cache.find_layers(session, dataset, name)}
+            known = {
+                record.kind: record for record in stat_cache.find_layers(session, dataset, name)
+            }
         document = workspace.known(dataset, name)
-        path = document.look.path if document else None
+        path = document.record.path if document else None
         changed: list[str] = []
         for kind in ("L0", "L1"):
-            look = known.get(kind)
+            record = known.get(kind)
             try:
-                if look is not None:
-                    if not is_current_layer(workspace, look, workspace.disk.entry(look.path)):
-                        changed.append(look.path)
+                if record is not None:
+                    if not is_current_layer(workspace, record, workspace.disk.entry(record.path)):
+                        changed.append(record.path)
                 elif place := workspace.find_layer_file(folder, name, kind, path):
                     changed.append(place)
             except LinkError:
@@ -70,7 +72,7 @@ def refresh_layers(writer: Writer, dataset: str, name: str) -> None:
                 with workspace.database.reading() as session:
                     found = stat_cache.find_layers(session, dataset, name)
                 adopt_layer(
-                    change, place, next((look for look in found if look.path == place), None)
+                    change, place, next((record for record in found if record.path == place), None)
                 )
             change.commit()
 

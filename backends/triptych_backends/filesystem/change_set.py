@@ -14,7 +14,7 @@ from triptych.errors import StoreError
 from triptych.records import DerivedLayer, SourceDocument
 from triptych_backends.filesystem import history, stat_cache
 from triptych_backends.filesystem.contents import RejectedFile, find_home
-from triptych_backends.filesystem.disk import Disk, FileStat
+from triptych_backends.filesystem.disk import FileStat
 from triptych_backends.filesystem.formats import (
     MOST_VERSION,
     DatasetManifest,
@@ -33,28 +33,13 @@ from triptych_backends.filesystem.layout import (
     sidecar_file,
     sidecars_folder,
 )
-from triptych_backends.filesystem.stat_cache import CachedStat, TrackedFile
+from triptych_backends.filesystem.stat_cache import FileRecord, TrackedFile
 from triptych_backends.filesystem.workspace import Workspace
 from triptych_backends.sql import chunk_sets, deletes
 from triptych_backends.sql.document_rows import DocumentRow, read_rows, write_rows
 from triptych_backends.sql.layers import write_layer
 from triptych_backends.sql.transaction import Dataset, find_dataset
 from triptych_backends.sqlite.session import SqliteTransaction
-
-
-@attrs.define
-class _Snapshot:
-    """A look to be remembered; ``seen`` is None for what this change writes."""
-
-    name: str
-    kind: str
-    path: str
-    digest: str
-    file: str
-    sidecar: str | None
-    looked: int
-    seen: FileStat | None = None
-    side: FileStat | None = None
 
 
 class ChangeSet:
@@ -87,10 +72,10 @@ class ChangeSet:
         self._gone_layers: list[tuple[str, str]] = []
         self._leftovers: list[str] = []
         self.leftovers: list[str] = []
-        self._glances: dict[tuple[str, str], _Snapshot] = {}
-        self._rejects: dict[str, CachedStat] = {}
+        self._records: dict[tuple[str, str], FileRecord] = {}
+        self._rejects: dict[str, FileRecord] = {}
         self._forgotten: set[tuple[str, str]] = set()
-        self._settled: list[CachedStat] = []
+        self._settled: list[FileRecord] = []
         self._freed: set[str] = set()
         self._nodes: dict[str, tuple[str, bool]] = {}
         self._created = False
@@ -130,7 +115,7 @@ class ChangeSet:
             or self._layers
             or self._gone_layers
             or self._leftovers
-            or self._glances
+            or self._records
             or self._rejects
             or self._forgotten
             or self._settled
@@ -210,16 +195,8 @@ class ChangeSet:
                 self._nodes.setdefault(fold(file[:end]), (file[:end], True))
         self._nodes[fold(file)] = (file, False)
         self._forgotten.add((file, stat_cache.REJECT))
-        self._glances[sidecar.name, ""] = _Snapshot(
-            name=sidecar.name,
-            kind="",
-            path=sidecar.path,
-            digest=sidecar.sha256,
-            file=file,
-            sidecar=sidecar_file(self.home.folder, sidecar.path),
-            looked=looked,
-            seen=seen,
-            side=side,
+        self._records[sidecar.name, ""] = FileRecord(
+            sidecar.name, "", sidecar.path, sidecar.sha256, seen, side, looked
         )
 
     def remove(self, name: str, path: str, version: int, digest: str | None) -> None:
@@ -244,7 +221,7 @@ class ChangeSet:
 
     def reject(self, path: str, seen: FileStat, reason: str) -> None:
         """Remember a file (from the root) that is not a document."""
-        self._rejects[path] = CachedStat(
+        self._rejects[path] = FileRecord(
             path, stat_cache.REJECT, path, reason, seen, None, time.time_ns()
         )
 
@@ -252,7 +229,7 @@ class ChangeSet:
         """Forget what was seen of a file that is gone."""
         self._forgotten.add((name, kind))
 
-    def settle(self, found: list[CachedStat]) -> None:
+    def settle(self, found: list[FileRecord]) -> None:
         """Remember that these were looked at again, and are as they were."""
         self._settled += found
 
@@ -277,22 +254,13 @@ class ChangeSet:
     ) -> None:
         """Remember what a layer's file looks like."""
         self._forgotten.add((path, stat_cache.REJECT))
-        self._glances[name, kind] = _Snapshot(
-            name=name,
-            kind=kind,
-            path=path,
-            digest=digest,
-            file=path,
-            sidecar=None,
-            looked=looked,
-            seen=seen,
-        )
+        self._records[name, kind] = FileRecord(name, kind, path, digest, seen, None, looked)
 
-    def remove_layer(self, look: CachedStat) -> None:
+    def remove_layer(self, record: FileRecord) -> None:
         """Delete a layer."""
-        self._plan.removals[look.path] = look.digest
-        self._gone_layers.append((look.name, look.kind))
-        self._forgotten.add((look.name, look.kind))
+        self._plan.removals[record.path] = record.digest
+        self._gone_layers.append((record.name, record.kind))
+        self._forgotten.add((record.name, record.kind))
 
     def remove_leftovers(self, name: str) -> None:
         """Delete the layers under a name without a document, and what is noted of them."""
@@ -302,8 +270,8 @@ class ChangeSet:
     def _remove_layers(self, name: str) -> None:
         with self.workspace.database.reading() as session:
             found = stat_cache.find_layers(session, self.home.id, name)
-        for look in found:
-            self.remove_layer(look)
+        for record in found:
+            self.remove_layer(record)
 
     # The whole dataset
 
@@ -315,7 +283,7 @@ class ChangeSet:
         self._created = True
         self.set_home(live=True)
 
-    def end(self, documents: list[TrackedFile], layers: list[CachedStat]) -> None:
+    def end(self, documents: list[TrackedFile], layers: list[FileRecord]) -> None:
         """Delete the dataset."""
         for known in documents:
             sidecar = known.sidecar
@@ -323,8 +291,8 @@ class ChangeSet:
             file = document_file(self.home.folder, sidecar.path)
             self._plan.removals[file] = sidecar.sha256
             self._plan.removals[sidecar_file(self.home.folder, sidecar.path)] = None
-        for look in layers:
-            self._plan.removals[look.path] = look.digest
+        for record in layers:
+            self._plan.removals[record.path] = record.digest
         history.forget_dataset(self.workspace.disk, self._plan, self.home.folder)
         self.set_home(live=False, config=None)
         self._ended = True
@@ -339,18 +307,18 @@ class ChangeSet:
         self._keep_versions()
         if self._plan.writes or self._plan.removals:
             workspace.journal.apply(self._plan)
-        glances = [self._seen(workspace.disk, glance) for glance in self._glances.values()]
+        records = [*self._settled, *map(self._read_back, self._records.values())]
         with workspace.database.writing(durable=False) as tx:
             self._mirror(tx)
             stat_cache.keep_folder(tx, home.id, home.folder)
             stat_cache.forget(tx, home.id, self._forgotten)
             for path in self._freed.union(self._plan.removals):
                 stat_cache.forget_node(tx, fold(path), path)
-            for look in [*self._settled, *glances, *self._rejects.values()]:
-                if look is not None:
-                    stat_cache.keep(tx, home.id, look)
-            for glance in self._glances.values():
-                _keep_nodes(tx, glance.file)
+            for record in [*records, *self._rejects.values()]:
+                if record.seen is not None:
+                    stat_cache.keep(tx, home.id, record)
+            for record in self._records.values():
+                _keep_nodes(tx, self._file(record))
             if self._created:
                 stat_cache.keep_node(tx, fold(home.folder), home.folder, folder=True)
             if self._ended:
@@ -387,19 +355,19 @@ class ChangeSet:
         """
         return self.floor < self._written.deleted_version >= version
 
-    def _seen(self, disk: Disk, glance: _Snapshot) -> CachedStat | None:
-        seen, side = glance.seen, glance.side
+    def _file(self, record: FileRecord) -> str:
+        return record.path if record.kind else document_file(self.home.folder, record.path)
+
+    def _read_back(self, record: FileRecord) -> FileRecord:
+        """The record with what this change wrote; without ``seen`` if the file is gone."""
+        disk, seen, side = self.workspace.disk, record.seen, record.side
         if seen is None:
-            entry = disk.entry(glance.file)
+            entry = disk.entry(self._file(record))
             seen = entry.seen if entry else None
-        if side is None and glance.sidecar is not None:
-            entry = disk.entry(glance.sidecar)
+        if side is None and not record.kind:
+            entry = disk.entry(sidecar_file(self.home.folder, record.path))
             side = entry.seen if entry else None
-        if seen is None:
-            return None
-        return CachedStat(
-            glance.name, glance.kind, glance.path, glance.digest, seen, side, glance.looked
-        )
+        return attrs.evolve(record, seen=seen, side=side)
 
     def _mirror(self, tx: SqliteTransaction) -> None:
         home = self.home

@@ -39,7 +39,7 @@ from triptych_backends.filesystem.layout import (
     sidecars_folder,
 )
 from triptych_backends.filesystem.reconcile import find_datasets
-from triptych_backends.filesystem.stat_cache import CachedStat, TrackedFile
+from triptych_backends.filesystem.stat_cache import FileRecord, TrackedFile
 from triptych_backends.filesystem.workspace import Workspace
 from triptych_backends.filesystem.writer import Writer
 from triptych_backends.sql.deferred import bindparam, select, tables as t, update
@@ -76,7 +76,7 @@ def _documents(workspace: Workspace, dataset: str, folder: str) -> list[Rejected
     problems: list[RejectedFile | None] = []
     with workspace.database.reading() as session:
         known = {
-            known.look.name: known.look.path
+            known.record.name: known.record.path
             for known in stat_cache.find_documents(session, dataset)
         }
     for place, entry in workspace.disk.walk(folder):
@@ -115,7 +115,7 @@ def _layers(workspace: Workspace, folder: str) -> list[RejectedFile]:
                 adopted = stat_cache.find_layers(
                     session, layer.layer.dataset_id, layer.layer.doc_name
                 )
-            if path not in {look.path for look in adopted}:
+            if path not in {record.path for record in adopted}:
                 problems.append(
                     RejectedFile(
                         path=path,
@@ -210,37 +210,37 @@ def _differing(workspace: Workspace, dataset: str) -> Iterator[tuple[str, str]]:
         known = stat_cache.find_documents(session, dataset)
         layers = stat_cache.find_layers(session, dataset)
     for each in known:
-        look = each.look
-        found = find_content(workspace.disk, folder, look.path)
-        if found is None or isinstance(found, RejectedFile) or found.seen != look.seen:
+        record = each.record
+        found = find_content(workspace.disk, folder, record.path)
+        if found is None or isinstance(found, RejectedFile) or found.seen != record.seen:
             continue  # edited or removed meanwhile, which is adopted; or reported by the survey
         if found.digest != each.sidecar.sha256:
-            yield "files.checksum", look.name
-        elif _mirrored(workspace, dataset, look.name) != found.digest or not _told(
+            yield "files.checksum", record.name
+        elif _mirrored(workspace, dataset, record.name) != found.digest or not _told(
             workspace, folder, each
         ):
-            yield "files.mirror", look.name
-    for look in layers:
-        layer = find_layer(workspace.disk, look.path)
-        if not isinstance(layer, FileLayer) or layer.file.seen != look.seen:
+            yield "files.mirror", record.name
+    for record in layers:
+        layer = find_layer(workspace.disk, record.path)
+        if not isinstance(layer, FileLayer) or layer.file.seen != record.seen:
             continue
-        if layer.file.digest != look.digest:
-            yield "files.checksum", look.path
-        elif not _mirrors(workspace, dataset, look, layer.layer):
-            yield "files.mirror", look.path
+        if layer.file.digest != record.digest:
+            yield "files.checksum", record.path
+        elif not _mirrors(workspace, dataset, record, layer.layer):
+            yield "files.mirror", record.path
 
 
 def _told(workspace: Workspace, folder: str, known: TrackedFile) -> bool:
     """Whether a document's mirror says what its sidecar says, as far as that was adopted."""
-    side = find_sidecar(workspace.disk, folder, known.look.path)
-    if not isinstance(side, FileSidecar) or side.seen != known.look.side:
+    side = find_sidecar(workspace.disk, folder, known.record.path)
+    if not isinstance(side, FileSidecar) or side.seen != known.record.side:
         return True
     return side.sidecar.same(known.sidecar)
 
 
-def _mirrors(workspace: Workspace, dataset: str, look: CachedStat, layer: DerivedLayer) -> bool:
+def _mirrors(workspace: Workspace, dataset: str, record: FileRecord, layer: DerivedLayer) -> bool:
     try:
-        mirrored = workspace.mirror.layers.get(dataset, look.name, Layer(look.kind))
+        mirrored = workspace.mirror.layers.get(dataset, record.name, Layer(record.kind))
     except CorruptStoreError:
         return False  # its file has it
     return mirrored is not None and same_layer(mirrored, layer)
@@ -309,18 +309,20 @@ def _repair_mirror(writer: Writer, dataset: str) -> list[str]:
             layers = stat_cache.find_layers(session, dataset)
         change = writer.change(dataset)
         for each in known:
-            side = find_sidecar(workspace.disk, folder, each.look.path)
-            file = find_content(workspace.disk, folder, each.look.path)
+            side = find_sidecar(workspace.disk, folder, each.record.path)
+            file = find_content(workspace.disk, folder, each.record.path)
             if not isinstance(side, FileSidecar) or not isinstance(file, FileContent):
                 continue
             if not _told(workspace, folder, each) and side.sidecar.sha256 == file.digest:
                 change.take(side.sidecar, file.data, file.seen, side.seen, file.looked)
                 repaired += 1
-        for look in layers:
-            found = find_layer(workspace.disk, look.path)
-            if isinstance(found, FileLayer) and not _mirrors(workspace, dataset, look, found.layer):
+        for record in layers:
+            found = find_layer(workspace.disk, record.path)
+            if isinstance(found, FileLayer) and not _mirrors(
+                workspace, dataset, record, found.layer
+            ):
                 read = found.file
-                change.take_layer(found.layer, look.path, read.digest, read.seen, read.looked)
+                change.take_layer(found.layer, record.path, read.digest, read.seen, read.looked)
                 repaired += 1
         change.commit()
     return [f"read {repaired} documents and layers of dataset {dataset!r} from their files again"]
@@ -332,16 +334,16 @@ def _repair_contents(workspace: Workspace, dataset: str, folder: str) -> int:
     with workspace.database.reading() as session:
         known = stat_cache.find_documents(session, dataset)
     for each in known:
-        if _mirrored(workspace, dataset, each.look.name) == each.sidecar.sha256:
+        if _mirrored(workspace, dataset, each.record.name) == each.sidecar.sha256:
             continue
-        found = find_content(workspace.disk, folder, each.look.path)
+        found = find_content(workspace.disk, folder, each.record.path)
         if isinstance(found, FileContent) and found.digest == each.sidecar.sha256:
             with workspace.database.writing() as tx:
                 changed = tx.all(
                     _SET_CONTENT,
                     data=found.data,
                     length=len(found.data),
-                    called=each.look.name,
+                    called=each.record.name,
                     in_dataset=dataset,
                 )
                 # The index may have been built from what was there.

@@ -205,9 +205,9 @@ class FilesCopies:
         kinds = {str(layer.layer) for layer in state.layers}
         with workspace.database.reading() as session:
             found = stat_cache.find_layers(session, dataset_id, name)
-        for look in found:
-            if look.kind not in kinds:
-                change.remove_layer(look)
+        for record in found:
+            if record.kind not in kinds:
+                change.remove_layer(record)
         for layer in state.layers:
             place = change.layer_place(name, str(layer.layer))
             there = find_layer(workspace.disk, place)

@@ -149,6 +149,6 @@ class FilesLayers(SqlLayers):
             change = writer.change(dataset_id)
             with writer.workspace.database.reading() as session:
                 found = stat_cache.find_layers(session, dataset_id, name)
-            for look in found:
-                change.remove_layer(look)
+            for record in found:
+                change.remove_layer(record)
             change.commit()

@@ -28,7 +28,7 @@ from triptych_backends.filesystem.layout import (
     sidecar_file,
     sidecars_folder,
 )
-from triptych_backends.filesystem.stat_cache import RACY, CachedStat, TrackedFile
+from triptych_backends.filesystem.stat_cache import RACY, FileRecord, TrackedFile
 from triptych_backends.filesystem.workspace import Workspace
 from triptych_backends.sql.transaction import find_dataset
 
@@ -45,9 +45,9 @@ class Diff:
     removed: list[TrackedFile] = attrs.field(factory=list)
     changed: list[TrackedFile] = attrs.field(factory=list)
     new: list[str] = attrs.field(factory=list)
-    layers: dict[str, CachedStat | None] = attrs.field(factory=dict)
+    layers: dict[str, FileRecord | None] = attrs.field(factory=dict)
     gone: list[str] = attrs.field(factory=list)
-    settled: list[CachedStat] = attrs.field(factory=list)
+    settled: list[FileRecord] = attrs.field(factory=list)
     home: bool = False
 
     def __bool__(self) -> bool:
@@ -58,9 +58,9 @@ class Diff:
 
 def is_current(workspace: Workspace, folder: str, known: TrackedFile) -> bool:
     """Whether a document's files are as they were last seen."""
-    look = known.look
-    place = document_file(folder, look.path)
-    side = sidecar_file(folder, look.path)
+    record = known.record
+    place = document_file(folder, record.path)
+    side = sidecar_file(folder, record.path)
     try:
         return _is_current(
             workspace, folder, known, workspace.disk.entry(place), workspace.disk.entry(side)
@@ -72,36 +72,39 @@ def is_current(workspace: Workspace, folder: str, known: TrackedFile) -> bool:
 def _is_current(
     workspace: Workspace, folder: str, known: TrackedFile, file: Entry | None, side: Entry | None
 ) -> bool:
-    look = known.look
+    record = known.record
     if file is None or side is None or (file.kind, side.kind) != ("file", "file"):
         return False
-    if (file.seen, side.seen) != (look.seen, look.side):
+    if (file.seen, side.seen) != (record.seen, record.side):
         return False
     return not (
-        (look.is_racy(file.seen) and not _holds(workspace, document_file(folder, look.path), look))
-        or (look.is_racy(side.seen) and not _tells(workspace, folder, known))
+        (
+            record.is_racy(file.seen)
+            and not _holds(workspace, document_file(folder, record.path), record)
+        )
+        or (record.is_racy(side.seen) and not _tells(workspace, folder, known))
     )
 
 
-def is_current_layer(workspace: Workspace, look: CachedStat, entry: Entry | None) -> bool:
+def is_current_layer(workspace: Workspace, record: FileRecord, entry: Entry | None) -> bool:
     """Whether a layer's file is as it was last seen."""
-    if entry is None or entry.kind != "file" or entry.seen != look.seen:
+    if entry is None or entry.kind != "file" or entry.seen != record.seen:
         return False
-    return not look.is_racy(entry.seen) or _holds(workspace, look.path, look)
+    return not record.is_racy(entry.seen) or _holds(workspace, record.path, record)
 
 
-def _holds(workspace: Workspace, path: str, look: CachedStat) -> bool:
+def _holds(workspace: Workspace, path: str, record: FileRecord) -> bool:
     try:
         data, _ = workspace.disk.read(path)
     except (OSError, LinkError):
         return False
-    return hashlib.sha256(data).hexdigest() == look.digest
+    return hashlib.sha256(data).hexdigest() == record.digest
 
 
 def _tells(workspace: Workspace, folder: str, known: TrackedFile) -> bool:
     try:
-        data, _ = workspace.disk.read(sidecar_file(folder, known.look.path))
-        return read_sidecar(data, known.look.path).same(known.sidecar)
+        data, _ = workspace.disk.read(sidecar_file(folder, known.record.path))
+        return read_sidecar(data, known.record.path).same(known.sidecar)
     except (OSError, LinkError, FormatError):
         return False
 
@@ -112,10 +115,10 @@ def differences(workspace: Workspace, dataset: str, folder: str) -> Diff:
     now = time.time_ns()
     with workspace.database.reading() as session:
         documents = {
-            known.look.path: known for known in stat_cache.find_documents(session, dataset)
+            known.record.path: known for known in stat_cache.find_documents(session, dataset)
         }
-        layers = {look.path: look for look in stat_cache.find_layers(session, dataset)}
-        rejects = {look.path: look for look in stat_cache.find_rejects(session, dataset)}
+        layers = {record.path: record for record in stat_cache.find_layers(session, dataset)}
+        rejects = {record.path: record for record in stat_cache.find_rejects(session, dataset)}
     files = dict(workspace.disk.walk(folder))
     sides = dict(workspace.disk.walk(sidecars_folder(folder)))
     for path, known in documents.items():
@@ -127,8 +130,8 @@ def differences(workspace: Workspace, dataset: str, folder: str) -> Diff:
         elif not _is_current(workspace, folder, known, file, told):
             if not _was_rejected(rejects, place, file):
                 found.changed.append(known)
-        elif told is not None and _has_settled(known.look, now, file.seen, told.seen):
-            found.settled.append(attrs.evolve(known.look, looked=now))
+        elif told is not None and _has_settled(known.record, now, file.seen, told.seen):
+            found.settled.append(attrs.evolve(known.record, looked=now))
     for place, file in files.items():
         if not _was_rejected(rejects, place, file):
             found.new.append(place.removeprefix(f"{folder}/"))
@@ -164,33 +167,33 @@ def _home_changed(workspace: Workspace, dataset: str, folder: str) -> bool:
 def _find_layers(
     workspace: Workspace,
     folder: str,
-    layers: dict[str, CachedStat],
-    rejects: dict[str, CachedStat],
+    layers: dict[str, FileRecord],
+    rejects: dict[str, FileRecord],
     found: Diff,
     now: int,
 ) -> None:
     stand = dict(workspace.disk.walk(layers_folder(folder)))
-    for path, look in layers.items():
+    for path, record in layers.items():
         entry = stand.pop(path, None)
-        if entry is None or not is_current_layer(workspace, look, entry):
+        if entry is None or not is_current_layer(workspace, record, entry):
             if entry is None or not _was_rejected(rejects, path, entry):
-                found.layers[path] = look
-        elif _has_settled(look, now, entry.seen):
-            found.settled.append(attrs.evolve(look, looked=now))
+                found.layers[path] = record
+        elif _has_settled(record, now, entry.seen):
+            found.settled.append(attrs.evolve(record, looked=now))
     for path, entry in stand.items():
         if not _was_rejected(rejects, path, entry):
             found.layers[path] = None
 
 
-def _has_settled(look: CachedStat, now: int, *seen: FileStat) -> bool:
+def _has_settled(record: FileRecord, now: int, *seen: FileStat) -> bool:
     """Whether a look now would be the first that need not be doubted."""
-    return any(map(look.is_racy, seen)) and all(one.mtime < now - RACY for one in seen)
+    return any(map(record.is_racy, seen)) and all(one.mtime < now - RACY for one in seen)
 
 
-def _was_rejected(rejects: dict[str, CachedStat], path: str, entry: Entry) -> bool:
-    look = rejects.get(path)
+def _was_rejected(rejects: dict[str, FileRecord], path: str, entry: Entry) -> bool:
+    record = rejects.get(path)
     # What is doubtful is read again: it may have become a document.
-    return look is not None and look.seen == entry.seen and not look.is_racy(entry.seen)
+    return record is not None and record.seen == entry.seen and not record.is_racy(entry.seen)
 
 
 def _there(workspace: Workspace, path: str) -> bool:
@@ -223,13 +226,14 @@ def reconcile(workspace: Workspace, dataset: str) -> list[RejectedFile]:
     is_gone = workspace.disk.entry(folder) is None
     problems: list[RejectedFile | None] = []
     for known in found.removed:
-        name, path = known.look.name, known.look.path
+        name, path = known.record.name, known.record.path
         if workspace.stands_otherwise(document_file(folder, path)):
             change.remove(name, path, known.sidecar.version, None)
         else:
             problems.append(adopt_document(change, name, path, known))
     problems += [
-        adopt_document(change, known.look.name, known.look.path, known) for known in found.changed
+        adopt_document(change, known.record.name, known.record.path, known)
+        for known in found.changed
     ]
     problems += [_adopt_new(workspace, change, path, found.removed) for path in found.new]
     for path in found.gone:
@@ -239,8 +243,8 @@ def reconcile(workspace: Workspace, dataset: str) -> list[RejectedFile]:
         return []
     change.commit()
     change = ChangeSet.of(workspace, dataset)
-    for path, look in found.layers.items():
-        problems.append(adopt_layer(change, path, look))
+    for path, record in found.layers.items():
+        problems.append(adopt_layer(change, path, record))
     change.settle(found.settled)
     change.commit()
     return [problem for problem in problems if problem is not None]
@@ -269,7 +273,7 @@ def _adopt_new(
         return problem
     known = workspace.known(change.home.id, name)
     pending = change.pending(name)
-    other = pending.path if pending else known.look.path if known else path
+    other = pending.path if pending else known.record.path if known else path
     if other != path and (pending or known not in removed):
         problem = duplicates(place, name, other)
         entry = workspace.disk.entry(place)

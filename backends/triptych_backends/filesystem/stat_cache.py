@@ -45,11 +45,11 @@ RACY = 2_000_000_000
 before its metadata was read may have changed since ("racy", as in Git's index)."""
 
 REJECT = "!"
-"""The kind of a look at a file that is not a document; its name is its path."""
+"""The kind of the record of a file that is not a document; its name is its path."""
 
 _STAT = ("mtime", "size", "inode")
 _METADATA = MetaData()
-_LOOKS = Table(
+_RECORDS = Table(
     "files_look",
     _METADATA,
     Column("dataset", Text, primary_key=True),
@@ -83,9 +83,9 @@ _MADE = select(func.count()).where(
     _MASTER.c.type == "table", _MASTER.c.name.startswith("files_", autoescape=True)
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_IN_DATASET = _LOOKS.c.dataset == bindparam("in_dataset")
-_NAMED = _LOOKS.c.name == bindparam("called")
-_LOOK = select(*[each for each in _LOOKS.c if each is not _LOOKS.c.dataset]).where(_IN_DATASET)
+_IN_DATASET = _RECORDS.c.dataset == bindparam("in_dataset")
+_NAMED = _RECORDS.c.name == bindparam("called")
+_LOOK = select(*[each for each in _RECORDS.c if each is not _RECORDS.c.dataset]).where(_IN_DATASET)
 _DOCUMENTS = (
     _LOOK.add_columns(
         t.document.c.version,
@@ -95,20 +95,20 @@ _DOCUMENTS = (
         t.document.c.original_sha256,
         t.document.c.system,
     )
-    .join(t.dataset, t.dataset.c.name == _LOOKS.c.dataset)
+    .join(t.dataset, t.dataset.c.name == _RECORDS.c.dataset)
     .join(
         t.document,
-        and_(t.document.c.dataset_id == t.dataset.c.id, t.document.c.name == _LOOKS.c.name),
+        and_(t.document.c.dataset_id == t.dataset.c.id, t.document.c.name == _RECORDS.c.name),
     )
-    .where(_LOOKS.c.kind == "")
+    .where(_RECORDS.c.kind == "")
 )
 _DOCUMENT = _DOCUMENTS.where(_NAMED)
-_LAYERS = _LOOK.where(or_(_LOOKS.c.kind == "L0", _LOOKS.c.kind == "L1"))
+_LAYERS = _LOOK.where(or_(_RECORDS.c.kind == "L0", _RECORDS.c.kind == "L1"))
 _LAYERS_OF = _LAYERS.where(_NAMED)
-_REJECTS = _LOOK.where(_LOOKS.c.kind == REJECT)
-_KEEP = insert(_LOOKS).prefix_with("OR REPLACE")
-_FORGET_ALL = delete(_LOOKS).where(_IN_DATASET)
-_FORGET = _FORGET_ALL.where(_NAMED, _LOOKS.c.kind == bindparam("of_kind"))
+_REJECTS = _LOOK.where(_RECORDS.c.kind == REJECT)
+_KEEP = insert(_RECORDS).prefix_with("OR REPLACE")
+_FORGET_ALL = delete(_RECORDS).where(_IN_DATASET)
+_FORGET = _FORGET_ALL.where(_NAMED, _RECORDS.c.kind == bindparam("of_kind"))
 _AT = _NODES.c.fold == bindparam("folded")
 _NODE = select(_NODES.c.path, _NODES.c.folder).where(_AT)
 _FREE = delete(_NODES).where(_AT, _NODES.c.path == bindparam("spelling"))
@@ -129,14 +129,17 @@ _ALL_DATASETS = select(
 
 
 @attrs.frozen
-class CachedStat:
-    """A file and, for a document, its sidecar, as they were ``looked`` at (ns since 1970)."""
+class FileRecord:
+    """A file and, for a document, its sidecar, as they were ``looked`` at (ns since 1970).
+
+    ``seen`` and ``side`` are None for what a change is about to write.
+    """
 
     name: str
     kind: str
     path: str
     digest: str
-    seen: FileStat
+    seen: FileStat | None
     side: FileStat | None
     looked: int
 
@@ -149,7 +152,7 @@ class CachedStat:
 class TrackedFile:
     """A document as it is mirrored."""
 
-    look: CachedStat
+    record: FileRecord
     sidecar: Sidecar
 
 
@@ -176,43 +179,43 @@ def find_documents(session: SqliteSession, dataset: str) -> list[TrackedFile]:
     return [_tracked_file(row) for row in session.all(_DOCUMENTS, in_dataset=dataset)]
 
 
-def find_layers(session: SqliteSession, dataset: str, name: str | None = None) -> list[CachedStat]:
+def find_layers(session: SqliteSession, dataset: str, name: str | None = None) -> list[FileRecord]:
     """The layers' files, of the dataset or of one name."""
     if name is None:
         rows = session.all(_LAYERS, in_dataset=dataset)
     else:
         rows = session.all(_LAYERS_OF, in_dataset=dataset, called=name)
-    return [_cached_stat(row) for row in rows]
+    return [_file_record(row) for row in rows]
 
 
-def find_rejects(session: SqliteSession, dataset: str) -> list[CachedStat]:
+def find_rejects(session: SqliteSession, dataset: str) -> list[FileRecord]:
     """Files that are not documents; ``digest`` says why."""
-    return [_cached_stat(row) for row in session.all(_REJECTS, in_dataset=dataset)]
+    return [_file_record(row) for row in session.all(_REJECTS, in_dataset=dataset)]
 
 
-def keep(session: SqliteSession, dataset: str, look: CachedStat) -> None:
-    """Remember a look."""
-    side = {f"side_{part}": getattr(look.side, part, None) for part in _STAT}
+def keep(session: SqliteSession, dataset: str, record: FileRecord) -> None:
+    """Remember a file."""
+    side = {f"side_{part}": getattr(record.side, part, None) for part in _STAT}
     session.run(
         _KEEP,
         dataset=dataset,
-        name=look.name,
-        kind=look.kind,
-        path=look.path,
-        digest=look.digest,
-        looked=look.looked,
-        **{part: getattr(look.seen, part) for part in _STAT},
+        name=record.name,
+        kind=record.kind,
+        path=record.path,
+        digest=record.digest,
+        looked=record.looked,
+        **{part: getattr(record.seen, part) for part in _STAT},
         **side,
     )
 
 
 def forget(session: SqliteSession, dataset: str, names: Iterable[tuple[str, str]]) -> None:
-    """Forget looks, by (name, kind)."""
+    """Forget files, by (name, kind)."""
     session.run_many(_FORGET, [(dataset, name, kind) for name, kind in names])
 
 
 def drop_dataset(session: SqliteSession, dataset: str) -> None:
-    """Forget every look at the dataset."""
+    """Forget every file of the dataset."""
     session.run(_FORGET_ALL, in_dataset=dataset)
 
 
@@ -249,20 +252,20 @@ def datasets(session: SqliteSession) -> list[tuple[str, str, bool, bool]]:
     return [(row[0], row[1], bool(row[2]), bool(row[3])) for row in rows]
 
 
-def _cached_stat(row: tuple[Any, ...]) -> CachedStat:
+def _file_record(row: tuple[Any, ...]) -> FileRecord:
     name, kind, path, digest, *seen = row[:7]
     side = None if row[7] is None else FileStat(*row[7:10])
-    return CachedStat(name, kind, path, digest, FileStat(*seen), side, row[10])
+    return FileRecord(name, kind, path, digest, FileStat(*seen), side, row[10])
 
 
 def _tracked_file(row: tuple[Any, ...]) -> TrackedFile:
-    look = _cached_stat(row)
+    record = _file_record(row)
     parser_sig, system = read_system(row[16])
     return TrackedFile(
-        look,
+        record,
         Sidecar(
-            name=look.name,
-            path=look.path,
+            name=record.name,
+            path=record.path,
             sha256=row[12],
             version=row[11],
             updated_at=_EPOCH + timedelta(microseconds=row[14]),

@@ -177,11 +177,11 @@ class Workspace:
     def layer_place(self, dataset: str, folder: str, name: str, kind: str, planned: Nodes) -> str:
         """The file for a layer; ``planned`` is what is about to be made."""
         with self.database.reading() as session:
-            for look in stat_cache.find_layers(session, dataset, name):
-                if look.kind == kind:
-                    return look.path
+            for record in stat_cache.find_layers(session, dataset, name):
+                if record.kind == kind:
+                    return record.path
         known = self.known(dataset, name)
-        paths = layer_paths(folder, name, kind, known.look.path if known else None)
+        paths = layer_paths(folder, name, kind, known.record.path if known else None)
         return (
             paths[0]
             if self._is_free(paths[0], planned)
