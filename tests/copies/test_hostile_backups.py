@@ -147,7 +147,7 @@ def test_poison_is_refused(script: str, backup: Path, tmp_path: Path) -> None:
 def test_settings_of_work_under_way_are_not_restored(backup: Path, tmp_path: Path) -> None:
     path, target = copied(backup, tmp_path), MemoryStore()
     with forged(path) as driver:
-        for key in ("leases.x", "copy.0", "http.idempotency.x", "backup.x"):
+        for key in ("copy.0", "http.idempotency.x", "backup.x"):
             driver.execute("INSERT INTO meta VALUES ('setting:' || ?, '[]')", [key])
     with open_backup(path) as opened:
         copy_store(opened, target)
