@@ -58,7 +58,6 @@ PAGE_OF = {
     "embed": "../concepts.md#embedding-spaces-and-coverage",
     "admin create": "../concepts.md#datasets-and-their-configuration",
     "admin spaces": "../how-to/change-the-embedder.md",
-    "work": "../how-to/workers.md",
     "trust": "settings.md#what-a-folders-file-may-do",
     "doctor": "../how-to/doctor.md",
     "import": "../how-to/import-and-export.md",

@@ -68,7 +68,7 @@ def test_every_method_of_a_repository_is_decided_on(view: type, contract: type) 
 def test_a_capability_that_nobody_decided_on_is_not_there(kb: Service) -> None:
     known = {
         "versions", "document_search",
-        "settings", "sparse", "answers", "changes", "leases", "journal",
+        "settings", "sparse", "answers", "changes", "journal",
     }  # fmt: skip
     for access in (Access(can_write=True), Access(where=OURS, can_write=True)):
         found = attrs.asdict(kb.restricted(access).capabilities, recurse=False)

@@ -125,7 +125,6 @@ COMMAND_ROWS: dict[str, list[list[str]]] = {
     ],
     "copy": [["URL", "copy.db"]],
     "backup": [["backup.tar"]],
-    "work": [[]],
     "serve": [[]],
     "console": [["--no-browser"]],
 }

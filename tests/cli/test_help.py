@@ -33,7 +33,6 @@ COMMANDS = (
     "remove",
     "sync",
     "watch",
-    "work",
     "serve",
     "console",
     "search",

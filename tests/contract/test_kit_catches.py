@@ -982,7 +982,6 @@ def test_kit_sees_a_store_that(
 
 
 CLAIMS = CapabilityTests.test_the_store_has_every_method_that_it_says_it_has
-LEASES = CapabilityTests.test_a_store_with_settings_has_leases
 DOES = CapabilityTests.test_the_store_says_everything_that_it_can_do
 
 
@@ -994,11 +993,9 @@ def test_kit_sees_what_a_store_can_do_and_does_not_say(name: str) -> None:
             return attrs.evolve(super().capabilities, **{name: None})
 
     with MemoryStore() as whole, Silent() as silent:
-        # What a store has by its settings is no method of it.
-        test = LEASES if name == "leases" else DOES
-        test(CapabilityTests(), whole)
+        DOES(CapabilityTests(), whole)
         with pytest.raises(AssertionError, match=name):
-            test(CapabilityTests(), silent)
+            DOES(CapabilityTests(), silent)
 
 
 @pytest.mark.parametrize("name", [each.name for each in attrs.fields(Capabilities)])

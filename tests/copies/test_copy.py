@@ -384,7 +384,7 @@ def test_settings_that_the_destination_has_stay_unless_they_are_replaced(
         settings_of(target).set_setting("both", "mine", expected=None)
         settings_of(target).set_setting("same", "same in the source", expected=None)
         settings_of(target).set_setting("mine", "mine", expected=None)
-        settings_of(target).set_setting("leases", "under way", expected=None)
+        settings_of(target).set_setting("backup.x", "under way", expected=None)
         report = copy_store(source, target)
         assert (report.settings, report.settings_removed) == (1, 0)
         assert report.settings_different == ("both",)
@@ -396,7 +396,7 @@ def test_settings_that_the_destination_has_stay_unless_they_are_replaced(
         assert (report.settings, report.settings_removed) == (1, 1)
         assert report.settings_different == ()
         assert contents(target) == contents(source)
-        assert settings_of(target).get_setting("leases") == "under way"
+        assert settings_of(target).get_setting("backup.x") == "under way"
 
 
 class _ContestedStore(MemoryStore):

@@ -133,6 +133,18 @@ def test_file_with_other_tables_is_refused(script: str, backup: Path, tmp_path: 
     assert "nothing was read from it" in str(error)
 
 
+def test_tables_may_be_written_in_other_lines(backup: Path, tmp_path: Path) -> None:
+    """As older versions have written them."""
+    path = copied(backup, tmp_path)
+    with forged(path) as driver:
+        driver.executescript(
+            "PRAGMA writable_schema=ON; UPDATE sqlite_master SET sql = "
+            "replace(replace(sql, ', ', ',' || char(10) || char(9)), '(', '(' || char(10))"
+        )
+    with open_backup(path) as opened:
+        assert opened.documents.count("c") == 2
+
+
 @pytest.mark.parametrize("script", DATA.values(), ids=DATA)
 def test_poison_is_refused(script: str, backup: Path, tmp_path: Path) -> None:
     path = copied(backup, tmp_path)
@@ -147,7 +159,7 @@ def test_poison_is_refused(script: str, backup: Path, tmp_path: Path) -> None:
 def test_settings_of_work_under_way_are_not_restored(backup: Path, tmp_path: Path) -> None:
     path, target = copied(backup, tmp_path), MemoryStore()
     with forged(path) as driver:
-        for key in ("leases.x", "copy.0", "http.idempotency.x", "backup.x"):
+        for key in ("copy.0", "http.idempotency.x", "backup.x"):
             driver.execute("INSERT INTO meta VALUES ('setting:' || ?, '[]')", [key])
     with open_backup(path) as opened:
         copy_store(opened, target)

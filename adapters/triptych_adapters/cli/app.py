@@ -28,7 +28,7 @@ PANELS = {
     "Evaluate": "eval",
     "Serve": "serve console@serve mcp@serve",
     "Keep safe": "trust doctor@status backup@copies copy@copies export@copies restore@history",
-    "Administer": "work@maintain admin",
+    "Administer": "admin",
 }
 """The commands in the order of the help page, by what people do. ``@`` names the module of this
 package that has one, and its function there, where they are not of the command's name."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -27,12 +26,11 @@ from triptych_adapters.cli.options import (
     metadata_of,
     note_unknown_fields,
 )
-from triptych_adapters.cli.output import Output, counts_of, summary_line
-from triptych_adapters.cli.session import Exit, Session, exit_after, until_stopped
+from triptych_adapters.cli.output import counts_of, summary_line
+from triptych_adapters.cli.session import Exit, Session, exit_after
 
 if TYPE_CHECKING:
     from triptych.service import Service
-    from triptych.workers import Share
 
 
 @command("triptych rebuild --all", "triptych rebuild --dataset docs --doc guide/start.md")
@@ -293,80 +291,3 @@ def _confirmed(question: str) -> bool:
     if not sys.stdin.isatty():
         raise ValidationError("this delete needs confirmation, and there is no terminal: add --yes")
     return typer.confirm(question, err=True)
-
-
-_GRACE = 8.0
-"""Seconds from a signal to the end: an embedder that is being asked may answer, and is stored."""
-_NAMED = 5
-"""How many failures of one share are named."""
-
-
-@command(
-    "triptych work                     wait for work, until Ctrl-C",
-    "triptych work --once              end when nothing is left",
-    "triptych work -d docs -d wiki     of two datasets",
-)
-def work(
-    session: Session,
-    datasets: Annotated[
-        list[str] | None, option("--dataset -d", "The dataset. Repeatable. By default all.")
-    ] = None,
-    once: Annotated[
-        bool, option("--once", "End when all work is done, instead of waiting for more.")
-    ] = False,
-    poll: Annotated[
-        float, option("--poll SECONDS", "Check for work this often; not needed with PostgreSQL.")
-    ] = 1.0,
-    lease: Annotated[
-        float,
-        option(
-            "--lease SECONDS",
-            "Others take over the work of a killed worker after this time.",
-        ),
-    ] = 10.0,
-) -> Exit:
-    """Chunk and embed pending documents, together with any number of other workers.
-
-    Run it in any number of processes, on every machine that reaches the store, with the same
-    settings. Each worker takes some documents at a time that are stale or lack vectors; no document
-    is taken twice. Others take over the documents of a killed worker. A document that fails is
-    tried again later, and does not delay the others.
-
-    For each group of documents it prints a line: the dataset, documents, embedded chunks and
-    seconds. With --json each is an object on one line, and the last one has the sums.
-    """
-    from triptych.workers import Worker
-    from triptych_factory.backends import check_local
-
-    output = session.output
-    check_local(session.settings(), "a worker")
-    with until_stopped(output, _GRACE) as on_stop, session.service() as service:
-        service.health().require()
-        worker = Worker(service, datasets, poll=poll, lease=lease, on_share=partial(_tell, output))
-        on_stop(worker.stop)
-        if not once:
-            output.note("waiting for work; Ctrl-C ends it")
-        report = worker.run(once=once)
-        if worker.stopped:
-            output.note("stopped")
-    documents, shares = counted(report.documents, "document"), counted(report.shares, "share")
-    output.show({"event": "end"}, report, note=f"{documents} in {shares}")
-    if worker.stopped:
-        return Exit.OK
-    return exit_after(report.failed, done=report.documents)
-
-
-def _tell(output: Output, share: Share) -> None:
-    report = share.report
-    output.warn_of(report.failed, placed=True, most=_NAMED)
-    if not output.as_json and not share.documents:
-        return
-    done, embedded = report.rebuilt, report.embedded + report.encoded
-    line = f"{share.dataset_id}: {done} of {share.documents} documents, {embedded} embedded"
-    output.show(
-        {"event": "share", "dataset_id": share.dataset_id or None},
-        report,
-        {"seconds": round(share.seconds, 3)},
-        lines=[f"{line}, {share.seconds:.1f} s"],
-        unless_quiet=True,
-    )

@@ -36,7 +36,7 @@ _INDENT = 4
 _LEAST = 24
 """Cells that a column of words needs, to be read."""
 
-_STREAMS = frozenset({"watch", "work"})
+_STREAMS = frozenset({"watch"})
 """Commands that print an object a line, of which an error is one."""
 
 _INSIDE = ("embedded", "reused", "encoded", "pending")

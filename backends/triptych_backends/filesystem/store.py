@@ -12,7 +12,6 @@ from pathlib import Path
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych.contracts import Capabilities
 from triptych.errors import CorruptStoreError, SchemaVersionError, StoreError, ValidationError
-from triptych.leases import SettingsLeases
 from triptych.records import ChangeCursor, ChangePage, DatasetStats, check_whole
 from triptych_backends.filesystem import change_detection, history as old_versions, stat_cache
 from triptych_backends.filesystem.checks import list_problems
@@ -173,7 +172,6 @@ class FilesStore(CloseOnExit, FilesCopies, _Changes):
             changes=self,
             copying=self,
             settings=self,
-            leases=SettingsLeases(self),
             answers=self.mirror,
             diagnostics=self.chunks,
         )

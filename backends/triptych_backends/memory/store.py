@@ -13,7 +13,6 @@ from triptych._internal.close_on_exit import CloseOnExit
 from triptych.contracts import Capabilities, rules
 from triptych.contracts.change_pages import LogHead
 from triptych.errors import StoreError
-from triptych.leases import SettingsLeases
 from triptych.records import (
     CachedAnswer,
     CachedQuestion,
@@ -142,7 +141,6 @@ class MemoryStore(CloseOnExit, _Answers):
             changes=self,
             copying=self,
             settings=self,
-            leases=SettingsLeases(self),
             answers=self,
             diagnostics=self.chunks,
         )

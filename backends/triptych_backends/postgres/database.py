@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
-from triptych._internal.digests import digest
 from triptych._internal.forks import renewed_in_child
 from triptych.errors import StoreError, StoreLockedError
 from triptych.records import ScrubReport
@@ -160,8 +159,6 @@ class PostgresDatabase:
     ) -> None:
         self.where = connections.where
         self.schema = connections.location.schema
-        self.channel: str = f"triptych-{digest('channel', self.schema)[:16]}"
-        """Where each write that changed something is reported."""
         self.read_only = read_only
         self.history = history
         self._connections = connections
@@ -227,8 +224,6 @@ class PostgresDatabase:
                 )
                 yield transaction
                 transaction.finish()
-                if transaction.position is not position:  # it drew numbers: it changed something
-                    session.driver.execute("SELECT pg_notify(%s, '')", (self.channel,))
             self._position = transaction.position
             if transaction.position is not None:
                 self._projection.committed(transaction.position.tick)

@@ -206,7 +206,6 @@ class QdrantStore(QdrantDiagnostics, SqlStore):
         return attrs.evolve(
             super().capabilities,
             # All who open the truth, by whatever URL, share its own.
-            leases=self.truth.capabilities.leases,
             diagnostics=self,
         )
 

@@ -13,7 +13,6 @@ import attrs
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych.contracts import Capabilities
 from triptych.errors import NotAvailableError, StoreError
-from triptych.leases import SettingsLeases
 from triptych_backends.sql.answers import SqlAnswers
 from triptych_backends.sql.change_log import SqlChanges
 from triptych_backends.sql.chunks import SqlChunks
@@ -278,7 +277,6 @@ class SqlStore(CloseOnExit, SqlReads, SqlAnswers, SqlStateLoader):
             super().capabilities,
             document_search=self.chunks,
             copying=self,
-            leases=SettingsLeases(self),
             answers=self,
         )
 

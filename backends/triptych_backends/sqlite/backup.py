@@ -174,12 +174,12 @@ def _check_file(database: SqliteDatabase) -> None:
     with closing(sqlite3.connect(":memory:")) as fresh:
         for statement in creating():
             fresh.execute(statement)
-        wanted = set(fresh.execute(_SCHEMA))
+        wanted = _schema(fresh)
     with database.reading() as session:
         driver: Any = session.driver
-        found = set(driver.execute(_SCHEMA))
+        found = _schema(driver)
         if found != wanted:
-            names = sorted(repr(each[1])[:80] for each in found ^ wanted)
+            names = sorted({repr(each[1])[:80] for each in found ^ wanted})
             raise DamagedError(f"it has other tables than a store: {', '.join(names[:3])}")
         # Also that indexes have the rows of their tables: pages are read in their order.
         ((said,), *_) = driver.execute("PRAGMA integrity_check(1)")
@@ -188,3 +188,8 @@ def _check_file(database: SqliteDatabase) -> None:
         ((size,),) = driver.execute(_UNPACKED)
         if size > _MOST:
             raise DamagedError(f"old versions of a document unpack to {size:,.0f} bytes")
+
+
+def _schema(driver: sqlite3.Connection) -> set[tuple[str, ...]]:
+    """The tables and indexes, in whatever lines they are written."""
+    return {tuple("".join(str(each).split()) for each in row) for row in driver.execute(_SCHEMA)}

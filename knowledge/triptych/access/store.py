@@ -237,8 +237,6 @@ def _capabilities(view: AccessView, chunks: ChunkRepo) -> Capabilities:
     return Capabilities(
         versions=None if has.versions is None else AccessVersions(view),
         document_search=None if searcher is None else AccessDocumentSearch(view, searcher),
-        # Whoever embeds shares them; what others have is nowhere shown.
-        leases=has.leases if view.access.can_write else None,
         journal=(
             None
             if has.journal is None or is_filtered or not view.access.can_write

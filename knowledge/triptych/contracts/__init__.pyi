@@ -12,7 +12,6 @@ from triptych.contracts.capabilities import (
     SettingsStore as SettingsStore,
     Store as Store,
     VersionReader as VersionReader,
-    WorkLeases as WorkLeases,
 )
 from triptych.contracts.models import (
     LLM as LLM,

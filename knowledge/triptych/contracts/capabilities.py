@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
@@ -336,7 +336,6 @@ class Capabilities:
     changes: ChangeReader | None = None
     copying: CopyableStore | None = None
     settings: SettingsStore | None = None
-    leases: WorkLeases | None = None
     answers: AnswerCache | None = None
     diagnostics: Diagnostics | None = None
 
@@ -381,40 +380,4 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Release all resources. Idempotent; any later call raises `StoreError`."""
-        ...
-
-
-class WorkLeases(Protocol):
-    """Capability: leases, which assign work to one of the workers that have the store open.
-
-    The leases of a worker that ends without releasing them expire. Every store with a
-    `SettingsStore` can offer this: ``leases=SettingsLeases(self)``, from `triptych.leases`.
-    """
-
-    def hold_leases(
-        self,
-        queue: str,
-        names: Sequence[str],
-        *,
-        holder: str,
-        seconds: float,
-        limit: int | None = None,
-    ) -> Sequence[str]:
-        """Lease to ``holder`` the ``names`` that no other holder has; release all its others.
-
-        At most the first ``limit`` are leased, for ``seconds`` from now; return them in the order
-        of ``names``. Calling again with the same names renews them; without names it releases all.
-        The names of each queue are separate. Atomic: each name has at most one holder. An expired
-        lease has no holder. Leases need not survive a crash of the machine.
-        """
-        ...
-
-    def listen_for_changes(self) -> AbstractContextManager[Callable[[float], bool]] | None:
-        """Return a context with a function that waits for a write of another process or thread.
-
-        It waits the given number of seconds for a write committed since the context began or since
-        its last call returned, and returns whether there was one. It may report a write that
-        changed no document. It raises `StoreError` if the store cannot be reached. The context has
-        None instead if the store does not report writes and must be polled.
-        """
         ...

@@ -18,7 +18,6 @@ from triptych.contracts.pages import documents_of, pages_of
 from triptych.contracts.rules import is_of_document
 from triptych.copies.notes import BACKUPS, ERASED, PARTIAL, UNFINISHED, unfinished_copy
 from triptych.errors import StoreError
-from triptych.leases import LEASES
 from triptych.records import (
     DatasetConfig,
     DerivedChunk,
@@ -39,7 +38,7 @@ _KINDS: Final = (Layer.ABSTRACT, Layer.OVERVIEW)
 _ATTEMPTS: Final = 20
 PROBES: Final = "copy."
 """What the keys begin with by which a copy finds out whether two stores are one."""
-_PASSING: Final = (LEASES, "http.idempotency.", PROBES, ERASED, UNFINISHED, BACKUPS)
+_PASSING: Final = ("http.idempotency.", PROBES, ERASED, UNFINISHED, BACKUPS)
 """Settings of work under way, and of this place alone, which a copy has no part in: what their
 keys begin with."""
 

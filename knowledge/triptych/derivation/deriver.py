@@ -25,7 +25,6 @@ from triptych.contracts import (
     LayerRepo,
     SettingsStore,
     SparseEncoder,
-    WorkLeases,
 )
 from triptych.errors import ModelMismatchError
 from triptych.records import (
@@ -86,15 +85,13 @@ class Deriver:
         chunkers: ChunkerSet,
         embedder: Embedder | None,
         concurrency: int = 1,
-        leases: WorkLeases | None = None,
         sparse_encoder: SparseEncoder | None = None,
         executor: Executor | None = None,
         next_embedder: Embedder | None = None,
         settings: SettingsStore | None = None,
     ) -> None:
-        """``leases`` say which texts are being embedded, for other processes to see. ``executor``
-        runs the calls of the models; None: threads of this process. ``settings`` remember the texts
-        that a model refuses.
+        """``executor`` runs the calls of the models; None: threads of this process. ``settings``
+        remember the texts that a model refuses.
 
         ``next_embedder`` serves the datasets whose configuration names it: see `of_space`.
         """
@@ -107,7 +104,6 @@ class Deriver:
                 chunkers,
                 next_embedder,
                 concurrency,
-                leases,
                 sparse_encoder,
                 executor,
                 settings=settings,
@@ -116,7 +112,6 @@ class Deriver:
         self._executor = executor
         self.sparse_encoder = sparse_encoder
         self.sparse_sig: str = "" if sparse_encoder is None else sparse_encoder.signature
-        self._leases = leases
         self._chunkers = chunkers
         self._concurrency = concurrency
         self.embedder = embedder
@@ -261,7 +256,7 @@ class Deriver:
         from triptych._internal.progress import EmbeddingProgress
         from triptych.vectors.filler import Filler
 
-        how = self._concurrency, self._leases, self._settings
+        how = self._concurrency, self._settings
         run = None if model is None else model.run(chunks, dataset_id, *how)
         meter = meter or EmbeddingProgress(None)
         return Filler(documents, chunks, model, dataset_id, meter, run, layers)

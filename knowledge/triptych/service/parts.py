@@ -79,7 +79,6 @@ class Parts:
             options.chunkers,
             options.embedder,
             options.embed_concurrency,
-            can.leases,
             options.sparse_encoder,
             options.executor,
             options.next_embedder,

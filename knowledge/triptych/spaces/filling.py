@@ -217,7 +217,6 @@ def fill(
         options.chunkers,
         embedder,
         options.embed_concurrency,
-        service.capabilities.leases,
         executor=options.executor,
         settings=service.capabilities.settings,
     )

@@ -55,7 +55,3 @@ class CapabilityTests(HarnessTests):
             elif said[name] is None:
                 for part in (store, store.documents, store.chunks, store.layers):
                     assert lacking(part, contract), f"{type(part).__name__} can do {name}: say so"
-
-    def test_a_store_with_settings_has_leases(self, store: Store) -> None:
-        has = store.capabilities
-        assert has.settings is None or has.leases is not None, "add leases=SettingsLeases(self)"

@@ -17,7 +17,7 @@ from triptych.testing.races import ConcurrencyTests, RaceTests
 from triptych.testing.reopen import CrashTests, FailingTests, ReopeningTests
 from triptych.testing.replication import ReplicationTests
 from triptych.testing.search import SearchTests
-from triptych.testing.settings import LeaseTests, SettingsTests
+from triptych.testing.settings import SettingsTests
 from triptych.testing.spaces import SpaceTests
 from triptych.testing.sparse import SparseTests
 from triptych.testing.stateful import StatefulTests
@@ -40,7 +40,6 @@ class BackendConformance(
     LayerTests,
     JournalTests,
     SettingsTests,
-    LeaseTests,
     AnswerTests,
     ChangeTests,
     ReplicationTests,

@@ -11,7 +11,7 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, suppress
 from itertools import count
 from operator import attrgetter
@@ -27,7 +27,7 @@ from triptych.testing.fakes import FakeEmbedder, kept_open
 
 if TYPE_CHECKING:
     from triptych.chunking import ChunkerSet
-    from triptych.contracts import Embedder, SparseEncoder, Store, WorkLeases
+    from triptych.contracts import Embedder, SparseEncoder, Store
 
 
 @attrs.frozen(kw_only=True)
@@ -287,18 +287,6 @@ def count_settings(store: Store, key: str, times: int) -> int:
     return count
 
 
-def take_leases(leases: WorkLeases, names: list[str], holder: str) -> list[str]:
-    """Take leases of ``names`` for good, two more at a time, until none is free; those taken."""
-    taken: Sequence[str] = []
-    while True:
-        more = leases.hold_leases(
-            "taken", names, holder=holder, seconds=600.0, limit=len(taken) + 2
-        )
-        if len(more) == len(taken):
-            return list(taken)
-        taken = more
-
-
 def answers(store: Store, command: dict[str, Any]) -> Iterator[object]:
     """Carry out one command; each answer is written before the next step is begun."""
     what = command["do"]
@@ -309,10 +297,6 @@ def answers(store: Store, command: dict[str, Any]) -> Iterator[object]:
         yield count_up(store, command["times"])
     elif what == "count settings":
         yield count_settings(store, command["key"], command["times"])
-    elif what == "take leases":
-        leases = store.capabilities.leases
-        assert leases is not None
-        yield take_leases(leases, command["names"], command["holder"])
     elif what == "write":
         put(store, "d", command["name"], command["text"])
         yield derive(store, "d", command["name"])

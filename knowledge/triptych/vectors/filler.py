@@ -105,7 +105,6 @@ class Filler(CloseOnExit, Generic[V]):
         self._arrived: dict[str, V] = {}
         self._since = time.monotonic()
         self._rests_until = 0.0
-        self._handed_out: set[str] = set()
         self._cancelled: CancelledError | None = None
         self._complete: dict[str, None] = {}
         self._pending: dict[str, None] = {}
@@ -159,15 +158,10 @@ class Filler(CloseOnExit, Generic[V]):
         except CancelledError as error:
             self._cancelled = error
             run.drain()
-        taken = run.take()
-        self._handed_out.update(taken)
-        return taken
+        return run.take()
 
     def check(self) -> None:
         """The sets are stored with what `at_once` gave: raise what it has met."""
-        if self.run is not None:
-            self.run.release(self._handed_out)
-        self._handed_out.clear()
         if self._cancelled is not None:
             raise self._cancelled
 
@@ -393,7 +387,6 @@ class Filler(CloseOnExit, Generic[V]):
                 self._failed.setdefault(name, error)
             run.error = error
             return
-        run.release(arrived)
         now = time.monotonic()
         self._rests_until = now + _REST * (now - began)
         for name in ends:

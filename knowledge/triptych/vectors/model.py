@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
 import pickle
 import threading
 from collections import OrderedDict
@@ -23,14 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triptych import deadlines
-from triptych.contracts import Embedder, SettingsStore, SparseEncoder, VectorRepo, WorkLeases
+from triptych.contracts import Embedder, SettingsStore, SparseEncoder, VectorRepo
 from triptych.errors import ProviderError, ValidationError
-from triptych.leases import LeaseHolder
 from triptych.records import EmbedKind, SparseVector, Vector, VectorSpace
 from triptych.records.spaces import dense, sparse
 from triptych.vectors.embedding import CoverageGate, embed, encode_sparse
-from triptych.vectors.refused import RefusedTexts, place_of
-from triptych.vectors.run import EmbeddingRun, Pace
+from triptych.vectors.refused import RefusedTexts
+from triptych.vectors.run import EmbeddingRun
 
 _LOOK_EVERY: Final = 0.1
 """Seconds between two looks at whether the deadline has passed."""
@@ -185,33 +183,20 @@ class VectorModel(Generic[V]):
     space: VectorSpace[V]
     encode: Callable[[Sequence[str]], list[V]]
     admits: Callable[[str], bool] = lambda _: True
-    _pace: Pace = attrs.field(factory=Pace)
 
     def run(
         self,
         vectors: VectorRepo,
         dataset_id: str,
         concurrency: int = 1,
-        leases: WorkLeases | None = None,
         settings: SettingsStore | None = None,
     ) -> EmbeddingRun[V]:
-        """A run of the model for a dataset.
-
-        ``leases`` keep two processes from asking for one text. ``settings`` remember the texts that
-        the model refuses.
-        """
+        """A run of the model for a dataset; ``settings`` remember the texts that it refuses."""
         space = self.space
-        claims = (
-            None
-            if leases is None
-            else LeaseHolder(leases, json.dumps(["texts", dataset_id, place_of(space)]))
-        )
         return EmbeddingRun(
             self.encode,
             concurrency,
             lambda digests: vectors.known_vectors(dataset_id, space, digests),
-            claims,
-            self._pace,
             RefusedTexts(settings, dataset_id, space),
         )
 

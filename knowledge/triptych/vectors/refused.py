@@ -28,7 +28,7 @@ _NAMES_READ = 10_000
 
 
 def place_of(space: VectorSpace[Any]) -> str:
-    """What a space is called in the store's settings and leases."""
+    """What a space is called in the store's settings."""
     return space.sig if space.kind == "dense" else f"{space.kind} {space.sig}"
 
 

@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import nullcontext
 from contextvars import copy_context
 from functools import cached_property
 from itertools import islice
@@ -22,27 +21,10 @@ from triptych.errors import (
     ProviderTimeoutError,
     RateLimitedError,
 )
-from triptych.leases import LeaseHolder
 from triptych.vectors.refused import RefusedTexts, refused_before
 
 _CHEAP = 0.02
 """A call that is shorter than so many seconds costs little more than claiming its texts."""
-
-
-class Pace:
-    """How long the last call of an embedder took, for all that call it in this process."""
-
-    def __init__(self) -> None:
-        self._call = float("inf")
-        self._each = 0.0
-
-    def took(self, seconds: float, texts: int) -> None:
-        """A call for so many texts took so long."""
-        self._call, self._each = seconds, seconds / max(texts, 1)
-
-    def is_cheap(self, texts: int) -> bool:
-        """Whether a call for so many texts is too short to claim them; False before the first."""
-        return max(self._call, self._each * texts) < _CHEAP
 
 
 EMBED_BATCH = 64
@@ -57,8 +39,6 @@ time is slow: further calls begin, with so few texts."""
 _SLOW_SECONDS = 0.05
 _LOOK_EVERY = 0.1
 """Seconds between two looks at whether the deadline has passed."""
-_ELSEWHERE_SECONDS = 0.25
-"""Seconds between two looks at texts that another filler has claimed."""
 _JUST_NOW = 0.05
 """Seconds in which nobody else is likely to have embedded what was looked up."""
 _FAILURES = 8
@@ -82,9 +62,6 @@ class EmbeddingRun(CloseOnExit, Generic[V]):
     Nothing is asked between two calls of its methods but what runs. Close it, or use it as a
     context manager: what still runs then is cancelled, and waited for.
 
-    With ``claims``, a text that another filler has claimed is left to it: its vector is looked up
-    until it is there, or until that claim ends.
-
     Attributes:
         vectors: what was answered and not taken yet, by digest.
         errors: why a text has no vector, by digest.
@@ -96,9 +73,6 @@ class EmbeddingRun(CloseOnExit, Generic[V]):
     _concurrency: int = 1
     _known: Lookup[V] | None = None
     """Looks up, just before a call, what others have embedded meanwhile."""
-    _claims: LeaseHolder | None = None
-    _pace: Pace = attrs.field(factory=Pace)
-    """What calls of this model took; what is cheap is not claimed."""
     _refused: RefusedTexts | None = None
     """The texts that the model refused earlier, which are not sent again."""
 
@@ -107,8 +81,6 @@ class EmbeddingRun(CloseOnExit, Generic[V]):
         self.found: set[str] = set()
         self.errors: dict[str, Exception] = {}
         self.error: Exception | None = None
-        self._elsewhere: dict[str, tuple[str, str]] = {}
-        self._look_at = 0.0
         self._looked_up = -math.inf
         self._queue: dict[str, tuple[str, str]] = {}
         self._running: dict[Future[list[V]], dict[str, tuple[str, str]]] = {}
@@ -123,15 +95,13 @@ class EmbeddingRun(CloseOnExit, Generic[V]):
             self._context = copy_context()
 
     def close(self) -> None:
-        """Cancel what runs, and wait for it; release what is claimed."""
-        self._queue, self._elsewhere = {}, {}
+        """Cancel what runs, and wait for it."""
+        self._queue = {}
         if self._pool is not None:
             if self._running:
                 self._scope.cancel()
             self._pool.shutdown(cancel_futures=True)
             self._pool = None
-        if self._claims is not None:
-            self._claims.close()
 
     def add(self, group: str, texts: Mapping[str, str], *, looked_up: bool = False) -> None:
         """Ask for the vectors of ``texts``, by digest, of the document ``group``.
@@ -159,7 +129,6 @@ class EmbeddingRun(CloseOnExit, Generic[V]):
         """Whether this text was asked for, and its vector was not taken yet."""
         return (
             digest in self._queue
-            or digest in self._elsewhere
             or digest in self.vectors
             or digest in self.errors
             or any(digest in batch for batch in self._running.values())
@@ -168,8 +137,7 @@ class EmbeddingRun(CloseOnExit, Generic[V]):
     @property
     def waiting(self) -> int:
         """How many texts have no answer yet."""
-        running = sum(map(len, self._running.values()))
-        return len(self._queue) + len(self._elsewhere) + running
+        return len(self._queue) + sum(map(len, self._running.values()))
 
     @property
     def running(self) -> int:
@@ -192,19 +160,12 @@ class EmbeddingRun(CloseOnExit, Generic[V]):
         taken, self.vectors = self.vectors, {}
         return taken
 
-    def release(self, digests: Iterable[str]) -> None:
-        """The vectors of these texts are stored: other fillers find them."""
-        if self._claims is not None:
-            self._claims.release(digests)
-
     def submit(self) -> None:
         """Begin as many calls as may run.
 
         Raises:
             CancelledError: the deadline has passed.
         """
-        if self._elsewhere and time.monotonic() >= self._look_at:
-            self._queue, self._elsewhere = {**self._elsewhere, **self._queue}, {}
         while self._queue and len(self._running) < self._most():
             deadlines.check("embedding")
             if self.error is not None:
@@ -238,41 +199,23 @@ class EmbeddingRun(CloseOnExit, Generic[V]):
             texts = {digest: self._queue.pop(digest) for digest in digests}
             if time.monotonic() - self._looked_up >= _JUST_NOW:
                 self._look_up(texts)
-            claims = None if self._pace.is_cheap(len(texts)) else self._claims
-            if texts and claims is not None:
-                ours = set(claims.claim(texts))
-                theirs = {digest: texts.pop(digest) for digest in list(texts) if digest not in ours}
-                if theirs:
-                    if not self._elsewhere:
-                        self._look_at = time.monotonic() + _ELSEWHERE_SECONDS
-                    self._elsewhere.update(theirs)
-                # Again: who had claimed a text until now has stored its vector.
-                claims.release(self._look_up(texts))
             batch.update(texts)
         return batch
 
-    def _look_up(self, texts: dict[str, tuple[str, str]]) -> list[str]:
-        """Take those out of ``texts`` that have a vector by now; their digests."""
+    def _look_up(self, texts: dict[str, tuple[str, str]]) -> None:
+        """Take those out of ``texts`` that have a vector by now."""
         if self._known is None or not texts:
-            return []
+            return
         known = self._known(list(texts))
         self.vectors.update(known)
         self.found.update(known)
         for digest in known:
             del texts[digest]
-        return list(known)
-
-    def _embed(self, texts: Sequence[str]) -> list[V]:
-        with nullcontext() if self._claims is None else self._claims.working():
-            began = time.monotonic()
-            rows = self._encode(texts)
-            self._pace.took(time.monotonic() - began, len(texts))
-        return list(rows)
 
     def _timed(self, batch: Batch) -> list[V]:
         began = time.monotonic()
         deadlines.check("embedding")
-        rows = self._embed([text for _, text in batch.values()])
+        rows = list(self._encode([text for _, text in batch.values()]))
         took = max(time.monotonic() - began, 1e-6)
         fitting = int(len(batch) * _CALL_SECONDS / took)
         self._size = min(max(fitting, _SMALLEST_BATCH), EMBED_BATCH)
@@ -308,27 +251,21 @@ class EmbeddingRun(CloseOnExit, Generic[V]):
             CancelledError: the deadline has passed.
         """
         end = time.monotonic() + seconds
-        while self._running or self._elsewhere:
+        while self._running:
             left = end - time.monotonic()
             step = min(max(left, 0.0), _LOOK_EVERY)
-            if self._running:
-                done, _ = wait(self._running, timeout=step, return_when=FIRST_COMPLETED)
-            else:
-                time.sleep(step)
-                done = set()
+            done, _ = wait(self._running, timeout=step, return_when=FIRST_COMPLETED)
             for future in done:
                 self._take_in(future, self._running.pop(future))
             if done or left <= 0:
                 return
             deadlines.check("embedding")
-            if self._elsewhere and time.monotonic() >= self._look_at:
-                return
             if self._queue and len(self._running) < self._most():
                 return
 
     def drain(self) -> None:
         """Ask for nothing more, cancel what runs where it can be, and take in what ends well."""
-        self._queue, self._elsewhere = {}, {}
+        self._queue = {}
         self._scope.cancel()
         running, self._running = self._running, {}
         wait(running)
@@ -375,7 +312,7 @@ class EmbeddingRun(CloseOnExit, Generic[V]):
             deadlines.check("embedding")
             part = todo.pop()
             try:
-                rows = self._embed([text for _, text in part.values()])
+                rows = list(self._encode([text for _, text in part.values()]))
             except CancelledError:
                 raise
             except Exception as error:  # noqa: BLE001 - an embedder may fail in any way
@@ -408,7 +345,7 @@ class EmbeddingRun(CloseOnExit, Generic[V]):
         if not isinstance(error, _NO_TEXTS_FAULT):
             deadlines.check("embedding")
             try:
-                self._embed([self._good or _PLAIN])
+                self._encode([self._good or _PLAIN])
             except CancelledError:
                 raise
             except Exception:  # noqa: BLE001 - an embedder may fail in any way
@@ -419,7 +356,6 @@ class EmbeddingRun(CloseOnExit, Generic[V]):
         return False
 
     def _fail(self, digests: Iterable[str], error: Exception) -> None:
-        self.release(digests)
         self.errors.update(dict.fromkeys(digests, error))
 
 

@@ -13,7 +13,6 @@ pytest.importorskip("qdrant_edge", reason="qdrant-edge-py is not installed: the 
 from support.postgres import PostgresServer
 from support.qdrant_edge import EdgeCollections
 from triptych.errors import StoreLockedError
-from triptych.records import NewDocument
 from triptych.testing.harness import Harness
 from triptych.testing.search import assert_backends_rank_alike
 from triptych_backends.memory import MemoryStore
@@ -51,23 +50,11 @@ def test_one_process_at_a_time_has_the_turn(postgres_server: PostgresServer) -> 
             pass
 
 
-def test_leases_and_settings_are_those_of_the_truth(
-    postgres_server: PostgresServer, tmp_path: Path
-) -> None:
-    url = postgres_server.schema_url("qdrant_leases")
+def test_settings_are_those_of_the_truth(postgres_server: PostgresServer, tmp_path: Path) -> None:
+    url = postgres_server.schema_url("qdrant_settings")
     with (
         PostgresStore.open(url) as plain,
         QdrantStore(PostgresStore.open(url), EdgeCollections(tmp_path)) as searched,
     ):
-        ours, theirs = plain.capabilities, searched.capabilities
-        assert ours.leases is not None
-        assert theirs.leases is not None
-        assert ours.leases.hold_leases("q", ["a"], holder="1", seconds=600) == ["a"]
-        assert theirs.leases.hold_leases("q", ["a", "b"], holder="2", seconds=600) == ["b"]
-        listening = theirs.leases.listen_for_changes()
-        assert listening is not None
-        with listening as wait:
-            plain.documents.put("d", NewDocument(name="a", content="text"))
-            assert wait(60.0)
         assert plain.set_setting("key", "value", expected=None)
         assert searched.get_setting("key") == searched.list_settings()["key"] == "value"
