@@ -110,7 +110,8 @@ _CALL = re.compile(
 NOT_IN_A_SHELL = {
     "location.py:carries a user": "the URL has an option of this name",
     "location.py:has a character that a key": "the URL has an option of this name",
-    "service.py": "the command passes what is asked for",
+    "operations.py": "the command passes what is asked for",
+    "store.py:restricted takes an Access": "the command passes what is asked for",
     "embedding.py:no embedder": "the command has names of embedders only",
     "values.py": "the command reads files by its own decoder, and metadata as text",
     "shared.py": "the command reads files by its own decoder",
