@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import sys
 from collections.abc import Sequence
@@ -39,6 +40,7 @@ _UNPACKED: Final = (
     "SELECT coalesce(max(total), 0) FROM (SELECT sum(max(size, 0)) AS total "
     "FROM document_version WHERE content IS NOT NULL GROUP BY document_id)"
 )
+_BLANKS: Final = re.compile(r" ?([(),]) ?")
 _MOST: Final = 2**30
 
 
@@ -74,7 +76,7 @@ def write_backup(
 
     Raises:
         NotFoundError: the dataset does not exist.
-        ValidationError: ``path`` exists, and ``overwrite`` is False; or it is no regular file.
+        ValidationError: ``path`` exists, and ``overwrite`` is False; or it is a pipe or a device.
         StoreError: the store cannot be read, is an unfinished copy, or has data that no store would
             accept from a backup; or the file cannot be written.
     """
@@ -191,5 +193,8 @@ def _check_file(database: SqliteDatabase) -> None:
 
 
 def _schema(driver: sqlite3.Connection) -> set[tuple[str, ...]]:
-    """The tables and indexes, in whatever lines they are written."""
-    return {tuple("".join(str(each).split()) for each in row) for row in driver.execute(_SCHEMA)}
+    """The tables and indexes, in whatever lines they are written: each word stays a word."""
+    return {
+        tuple(_BLANKS.sub(r"\1", " ".join(str(each).split())) for each in row)
+        for row in driver.execute(_SCHEMA)
+    }
