@@ -41,7 +41,6 @@ from triptych.search import (
     Pipeline,
     WeightedRanker,
 )
-from triptych.service.views import PipelineView
 from triptych_factory.llms import build_reranker
 
 BASE = "hybrid"
@@ -107,26 +106,21 @@ def held(question: Question, hits: Sequence[Hit]) -> float:
 
 def measure(kb: Service, pipeline: Pipeline, questions: Sequence[Question]) -> Row:
     """Ask every question once; the first is asked before, unmeasured."""
-    options = pipeline.search
-    with kb.searches.derived(
-        lanes=pipeline.lanes,
-        ranker=pipeline.ranker,
-        rewriter=pipeline.rewriter,
-        postprocessors=pipeline.postprocessors,
-    ) as searches:
-        view = PipelineView(kb, pipeline, searches)
-        view.search(questions[0].text, dataset_id=DATASET, top_k=DEPTH, **options)
-        ndcg, found, lengths, seconds, calls = [], [], [], [], 0
-        for question in questions:
-            began = time.perf_counter()
-            result = view.search(question.text, dataset_id=DATASET, top_k=DEPTH, **options)
-            seconds.append(time.perf_counter() - began)
-            calls += sum(usage.calls for usage in result.usage)
-            names = list(dict.fromkeys(hit.doc_name for hit in result))
-            grades = {name: 1 for name, _ in question.evidence}
-            ndcg.append(score_ranking(names, grades, cutoffs=(DEPTH,))[f"ndcg@{DEPTH}"])
-            found.append(held(question, result.hits[:SHOWN]))
-            lengths.append(sum(len(hit.content) for hit in result.hits[:SHOWN]))
+    searched = Service(kb.store, attrs.evolve(kb.options, pipelines=[pipeline]))
+    by = searched.pipeline(pipeline.name)
+    by.search(questions[0].text, dataset_id=DATASET, top_k=DEPTH)
+    ndcg, found, lengths, seconds, calls = [], [], [], [], 0
+    for question in questions:
+        began = time.perf_counter()
+        result = by.search(question.text, dataset_id=DATASET, top_k=DEPTH)
+        seconds.append(time.perf_counter() - began)
+        calls += sum(usage.calls for usage in result.usage)
+        names = list(dict.fromkeys(hit.doc_name for hit in result))
+        grades = {name: 1 for name, _ in question.evidence}
+        ndcg.append(score_ranking(names, grades, cutoffs=(DEPTH,))[f"ndcg@{DEPTH}"])
+        found.append(held(question, result.hits[:SHOWN]))
+        lengths.append(sum(len(hit.content) for hit in result.hits[:SHOWN]))
+    by.close()  # not the other: the store is kb's
     return Row(
         ndcg=ndcg,
         held=found,

@@ -10,13 +10,15 @@ from hypothesis import given, strategies as st
 
 import triptych
 from support.bare_store import BareStore
-from triptych import Service, ServiceOptions
+from triptych import Query, Service, ServiceOptions
 from triptych.contracts import Store
 from triptych.errors import NotAvailableError, StoreError, ValidationError
 from triptych.evaluation import evaluate, read_golden
 from triptych.evaluation.collections import Collection, JudgedQuery
 from triptych.evaluation.golden import golden_yaml, logged_yaml
 from triptych.question_log import MOST_QUESTIONS, QuestionLog, unlogged
+from triptych.telemetry import AnswerObserver
+from triptych.testing.fakes import FakeEmbedder
 from triptych_backends.memory import MemoryStore
 
 
@@ -194,3 +196,24 @@ def test_any_question_is_written_and_read_again(
     file.write_bytes(golden_yaml([query], name="n").encode("utf-8", "surrogatepass"))
     (read,) = read_golden(file).queries
     assert read == query
+
+
+class Seen(AnswerObserver):
+    """The texts that it was told of."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def note(self, text: str, *_: object) -> None:
+        self.texts.append(text)
+
+
+def test_other_steps_are_observed_and_the_doctor_s_own_searches_are_not() -> None:
+    seen = Seen()
+    options = ServiceOptions(embedder=FakeEmbedder(), observer=seen)
+    with Service(MemoryStore(), options) as kb:
+        kb.put_documents("d", {f"{n}.md": f"Tea number {n} needs water." for n in range(40)})
+        kb.searches.derived().search(Query(text="tea", dataset_id="d"))
+        assert seen.texts == ["tea"]
+        kb.doctor()
+        assert seen.texts == ["tea"]

@@ -346,8 +346,8 @@ class TriptychVectorStore(VectorStore):
         """
         kb, rewriter = self.kb, one_rewriter(self.kb.options.rewriter)
         steps = [MMR(lambda_mult), *kb.options.postprocessors]
-        with kb.searches.derived(rewriter=rewriter, postprocessors=steps) as by:
-            found = search_documents(kb, self.dataset_id, query, k, _options(kwargs), by)
+        by = kb.searches.derived(rewriter=rewriter, postprocessors=steps)
+        found = search_documents(kb, self.dataset_id, query, k, _options(kwargs), by)
         return [document for document, _ in found]
 
     def _similarity_search_with_relevance_scores(

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from heapq import nsmallest
 from itertools import islice
 
+import attrs
+
 from triptych.contracts import ChunkRepo
 from triptych.derivation.deriver import Deriver
 from triptych.records import Mode, Query, Result
@@ -42,10 +44,10 @@ def disagreement(
         return None
     texts = [each for each in _lines(chunks, dataset_id) if derivation.coverage.admits(each)]
     found: list[list[Result]] = []
-    with searches.derived() as plain:
-        for mode in (Mode.BM25, Mode.VECTOR):
-            asked = (Query(text=text, dataset_id=dataset_id, mode=mode) for text in texts)
-            found.append(plain.search_many(list(asked)))
+    plain = attrs.evolve(searches.derived(), observer=None)
+    for mode in (Mode.BM25, Mode.VECTOR):
+        asked = (Query(text=text, dataset_id=dataset_id, mode=mode) for text in texts)
+        found.append(plain.search_many(list(asked)))
     pairs = [(_places(one), _places(other)) for one, other in zip(*found, strict=True)]
     shares = [len(a & b) / min(len(a), len(b)) for a, b in pairs if a and b]
     if len(shares) < _FEWEST or (mean := sum(shares) / len(shares)) >= _USUAL:

@@ -111,20 +111,6 @@ class SearchEngine:
             dict.fromkeys(each.name for several in self._targets.values() for each in several)
         )
 
-    def derive(self, *, lanes: Collection[str] = (), ranker: Ranker | None = None) -> SearchEngine:
-        """Return an engine with only the named ``lanes`` (empty: all) and ``ranker`` (None: this
-        one).
-
-        Close it separately.
-        """
-        chosen = {
-            target: [each for each in retrievers if not lanes or each.name in lanes]
-            for target, retrievers in self._targets.items()
-        }
-        return SearchEngine(
-            chosen["chunk"], chosen["layer"], chosen["document"], ranker or self.ranker
-        )
-
     @property
     def retrievers(self) -> tuple[Retriever, ...]:
         """All lanes, in the order of each target."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -12,7 +12,7 @@ import attrs
 
 from triptych import telemetry
 from triptych._internal.turns import SEARCHES
-from triptych.contracts import Capabilities, Postprocessor, QueryRewriter, Ranker, Store
+from triptych.contracts import Capabilities, Postprocessor, QueryRewriter, Store
 from triptych.derivation.deriver import Deriver
 from triptych.derivation.living_documents import LivingDocuments
 from triptych.errors import NotAvailableError, ValidationError
@@ -105,24 +105,15 @@ class SearchPipeline:
         whole = self._capabilities.document_search
         return Hydrator(self._store, self._living, self._derivation, whole, self._locate)
 
-    @contextmanager
     def derived(
         self,
         *,
-        lanes: Sequence[str] = (),
-        ranker: Ranker | None = None,
         rewriter: QueryRewriter | None = None,
         postprocessors: Sequence[Postprocessor] = (),
-    ) -> Iterator[SearchPipeline]:
-        """Give, for the block, a pipeline with these steps over the same store.
-
-        No ``lanes`` are all, and None is this one's ranker. Nobody observes it.
-        """
+    ) -> SearchPipeline:
+        """Return a pipeline with these steps over the same store and lanes."""
         steps = KeywordBoost(), *postprocessors
-        with closing(self._engine.derive(lanes=lanes, ranker=ranker)) as engine:
-            yield attrs.evolve(
-                self, engine=engine, rewriter=rewriter, postprocessors=steps, observer=None
-            )
+        return attrs.evolve(self, rewriter=rewriter, postprocessors=steps)
 
     @property
     def configuration(self) -> Mapping[str, str]:

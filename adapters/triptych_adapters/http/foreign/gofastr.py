@@ -249,8 +249,8 @@ def _search(service: Service, dataset: str, body: dict[str, Any]) -> list[dict[s
     else:
         steps = [MMR(share), *steps] if share else steps
         rewriter = one_rewriter(service.options.rewriter)
-        with service.searches.derived(rewriter=rewriter, postprocessors=steps) as searches:
-            hits = searches.search(query).hits
+        searches = service.searches.derived(rewriter=rewriter, postprocessors=steps)
+        hits = searches.search(query).hits
     reason = "rerank" if reranks else "mmr" if share else "hybrid" if hybrid else "vec"
     return [_hit(hit, reason) for hit in hits]
 
