@@ -87,6 +87,13 @@ def test_every_public_method_says_what_it_does() -> None:
     assert {each for each in methods if each[0] != "_"} - set(operations_of(Service)) == {"close"}
 
 
+def test_what_an_access_looks_at_is_given_by_name() -> None:
+    for name, traits in operations_of(Service).items():
+        looked_at = {"embed", "progress", traits.writes_if}
+        for each in inspect.signature(getattr(Service, name)).parameters.values():
+            assert each.name not in looked_at or each.kind is each.KEYWORD_ONLY, name
+
+
 @pytest.mark.parametrize("name", WRITES)
 def test_who_may_only_read_changes_nothing(name: str, kb: Service) -> None:
     for access in (Access(), Access(dataset_ids=["kb"]), Access(where=OURS)):

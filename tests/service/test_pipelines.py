@@ -174,6 +174,19 @@ def test_a_closed_service_searches_by_no_pipeline(kb: Service) -> None:
         view.search("house")
 
 
+def test_a_pipeline_that_was_closed_is_made_again(kb: Service) -> None:
+    with kb.pipeline("help") as closed:
+        assert closed.search("house").hits
+    assert kb.pipeline("help").search("house").hits
+    assert kb.search("house", dataset_id="faq").hits
+    assert kb.pipeline("help") is kb.pipeline("help")
+
+
+def test_a_lane_that_there_is_not_is_refused() -> None:
+    with pytest.raises(ValidationError, match="there is no lane 'sparks'"):
+        Service(MemoryStore(), ServiceOptions(lanes=["bm25", "sparks"]))
+
+
 def test_a_pipeline_is_awaited(kb: Service) -> None:
     async def asked() -> None:
         view = triptych.AsyncService(kb).pipeline("help")

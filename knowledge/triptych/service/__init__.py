@@ -91,7 +91,7 @@ class Service(Documents, Datasets, Searches, Layers, Upkeep):
         pipeline = find_pipeline(self.pipelines, name)
         with self._making:
             found = self._by_pipeline.get(name)
-            if found is None:
+            if found is None or found._closed:
                 over = pipeline.over
                 searched = over if isinstance(over, Service) else self
                 if searched is not self and self.access is not None:
@@ -113,7 +113,7 @@ class Service(Documents, Datasets, Searches, Layers, Upkeep):
         )
         parts = Parts(self.store, options, caller=self._parts.caller)
         made = Service.__new__(Service)
-        made._build(parts, whole=self, view=self._view)
+        made._build(parts, base=self, view=self._view)
         return made
 
     @operation(Effect.READS)
@@ -146,6 +146,6 @@ class Service(Documents, Datasets, Searches, Layers, Upkeep):
         caller = (*self._parts.caller, "access", repr(access.dataset_ids), access.tree)
         made = Service.__new__(Service)
         parts = Parts(store, options, caller=caller)
-        made._build(parts, whole=self, view=view)
+        made._build(parts, base=self, view=view)
         self._restricted.add(made)
         return made

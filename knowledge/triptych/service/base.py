@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 class ServiceBase(CloseOnExit):
     """The state that all methods of a Service share."""
 
-    # The Service that this one is made of, and what its caller sees of the store; None for all.
-    _whole: ServiceBase | None = None
-    _view: AccessView | None = None
+    base: ServiceBase | None = None
+    """The Service whose `restricted` or `pipeline` made this one; None if it was opened."""
+    _view: AccessView | None = None  # what a restricted caller sees of the store
 
     def _build(
         self,
         parts: Parts,
         on_close: Callable[[], None] | None = None,
-        whole: ServiceBase | None = None,
+        base: ServiceBase | None = None,
         view: AccessView | None = None,
     ) -> None:
-        self._parts, self._whole, self._view = parts, whole, view
+        self._parts, self.base, self._view = parts, base, view
         self._first: SearchPipeline | CachedSearches = parts.cached or parts.searches
         self.options: ServiceOptions = parts.options
         self.store: Store = parts.store
@@ -68,11 +68,6 @@ class ServiceBase(CloseOnExit):
     def access(self) -> Access | None:
         """The access of the caller that this Service is restricted to; None for the owner."""
         return None if self._view is None else self._view.access
-
-    @property
-    def base(self) -> ServiceBase | None:
-        """The Service whose `restricted` or `pipeline` made this one; None if it was opened."""
-        return self._whole
 
     @property
     def pipelines(self) -> Mapping[str, Pipeline]:
@@ -116,7 +111,7 @@ class ServiceBase(CloseOnExit):
             service.close()
         self._parts.close()
         try:
-            if self._whole is None:
+            if self.base is None:
                 self.store.close()
         finally:
             if self._on_close is not None:
@@ -127,11 +122,11 @@ class ServiceBase(CloseOnExit):
         to requests that were removed."""
         from triptych.derivation.erasure import forget_proposals, forget_requests
 
-        if self._whole is not None:
+        if self.base is not None:
             # Those of all callers go, uncounted. What a filter hides was not purged.
             if self._view is not None and self._view.tree is not None and not existed:
                 return 0
-            found = self._whole._forget_elsewhere(dataset_id, name, existed=existed)
+            found = self.base._forget_elsewhere(dataset_id, name, existed=existed)
             return found if self._view is None else 0
         settings, forget_files = self.capabilities.settings, self.options.forget_files
         note_purge(settings)
@@ -146,8 +141,8 @@ class ServiceBase(CloseOnExit):
     def _forget_proposals(self, dataset_id: str) -> None:
         from triptych.derivation.erasure import forget_proposals
 
-        if self._whole is not None:
-            return self._whole._forget_proposals(dataset_id)
+        if self.base is not None:
+            return self.base._forget_proposals(dataset_id)
         forget_proposals(self.capabilities.settings, dataset_id, None)
 
     def _forget_questions(self, dataset_id: str, name: str | None) -> int:
@@ -155,17 +150,17 @@ class ServiceBase(CloseOnExit):
         was of: 0 for a restricted caller."""
         from triptych.derivation.erasure import forget_questions
 
-        if self._whole is not None:
-            found = self._whole._forget_questions(dataset_id, name)
+        if self.base is not None:
+            found = self.base._forget_questions(dataset_id, name)
             return found if self._view is None else 0
         return forget_questions(self.capabilities.settings, dataset_id, name)
 
     def _remove_layers_above(self, dataset_id: str, name: str, *, every: bool) -> int:
-        if self._whole is None:
+        if self.base is None:
             return self._parts.layers.remove_above(dataset_id, name, every=every)
         if self._view is not None:
             self._view.check_unreviewed(dataset_id, "a purge")
-        removed = self._whole._remove_layers_above(dataset_id, name, every=every)
+        removed = self.base._remove_layers_above(dataset_id, name, every=every)
         return removed if self._view is None or self._view.tree is None else 0
 
     def _scrub(self) -> ScrubReport:
@@ -176,8 +171,8 @@ class ServiceBase(CloseOnExit):
     def _require_open(self) -> None:
         if self._closed:
             raise StoreError("this knowledge base is closed: open it again")
-        if self._whole is not None:
-            self._whole._require_open()
+        if self.base is not None:
+            self.base._require_open()
 
     def _require_dataset(self, dataset_id: str) -> None:
         """Raise NotFoundError: the dataset does not exist."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from triptych.contracts import Capabilities, Retriever, Store
 from triptych.derivation.deriver import Deriver
 from triptych.derivation.living_documents import LivingDocuments, VersionHistory, living_stats
-from triptych.errors import NotAvailableError
+from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import Mode
 from triptych.search.answerability import ResultJudge
 from triptych.search.engine import SearchEngine
@@ -61,7 +61,8 @@ class Parts:
         """Make them.
 
         Raises:
-            ValidationError: a lane has no signature, which the semantic cache needs.
+            ValidationError: ``options.lanes`` names a lane that there is not, or a lane has no
+                signature, which the semantic cache needs.
             NotAvailableError: ``options`` has a sparse encoder, but the store keeps no sparse
                 vectors; or a semantic cache, but the store keeps no answers.
         """
@@ -85,6 +86,8 @@ class Parts:
             can.settings,
         )
         self.engine: SearchEngine = _engine(store, can, options)
+        if unknown := [each for each in options.lanes if each not in self.engine.lanes]:
+            raise ValidationError(f"there is no lane {unknown[0]!r}: leave it out of lanes")
         self.searches: SearchPipeline = SearchPipeline(
             store=store,
             living=self.living,
