@@ -146,7 +146,7 @@ class _Unobserved(Operation):
 
 
 class _Observed(Operation):
-    """An operation that the observers are told of."""
+    """An operation that observers see."""
 
     __slots__ = ("_began", "_observations", "_tokens")
 

@@ -14,6 +14,6 @@ def failures(rows: Iterable[Row], check: Callable[[Row], None]) -> list[str]:
     for row in rows:
         try:
             check(row)
-        except Exception as error:  # noqa: BLE001 - each row is told
+        except Exception as error:  # noqa: BLE001 - each row is reported
             failed.append(f"{row}: {type(error).__name__}: {error}")
     return failed

@@ -488,7 +488,8 @@ def test_a_cache_that_fails_is_a_warning(opened: Opener) -> None:
         assert found.warnings == ("the semantic cache was not asked (RuntimeError: broken)",)
         broken.errors = {"keep_answer": RuntimeError("full"), "count_lookups": RuntimeError("no")}
         assert kb.search("kettle", dataset_id="d").warnings == ()
-        kb._parts.cached._thread().submit(lambda: None).result()  # type: ignore[union-attr]
+        assert kb._parts.cached is not None
+        kb._parts.cached._thread().submit(lambda: None).result()
         (warning,) = kb.search("kettle", dataset_id="d").warnings
         assert warning == "the semantic cache could not keep an answer (RuntimeError: full)"
         broken.errors = {}

@@ -169,7 +169,7 @@ class PointReader:
                 offset=after,
                 with_payload=_included(fields),
             )
-        points = [FoundPoint(each.id, each.payload or {}) for each in found]  # type: ignore[arg-type]  # ids: int, str
+        points = [FoundPoint(each.id, each.payload or {}) for each in found]  # type: ignore[arg-type]  # ids are int or str, as here
         return points, following  # type: ignore[return-value]  # as above
 
     def count(self, name: str, where: Filter) -> int:
