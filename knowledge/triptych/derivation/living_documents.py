@@ -18,7 +18,6 @@ from triptych.records import (
     AnySpace,
     Condition,
     DocumentInfo,
-    Filter,
     FilterTree,
     Metadata,
     NewDocument,
@@ -57,16 +56,6 @@ class LivingDocuments:
         if not self.stored.with_expired(dataset_ids, now):
             return tree
         return all_of(tree, not_expired_by(now))
-
-    def narrow_filter(self, dataset_ids: Sequence[str], asked: Filter) -> Filter:
-        """``asked`` of what has not expired, and with statistics of that alone."""
-        now = self.moment or datetime.now(UTC)
-        if not self.stored.with_expired(dataset_ids, now):
-            return asked
-        living = not_expired_by(now)
-        return attrs.evolve(
-            asked, tree=all_of(asked.tree, living), within=all_of(asked.within, living)
-        )
 
     def hides(self, document: DocumentInfo | SourceDocument | None) -> bool:
         """Whether it has expired; False without a document."""

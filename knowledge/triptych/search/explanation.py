@@ -237,7 +237,6 @@ class Explainer:
         if self._living.hides(info):
             message = f"it expired at {info.system.expires_at}: no search finds it any more"
             yield Obstacle(kind="expired", message=message)
-            return  # no lane looks at it
         if request.target == "layer":
             if not any(each.score is not None for each in so_far.lanes) and not self._has(
                 info, query.layer

@@ -85,13 +85,12 @@ class SearchRequest:
 
 
 def query_stats(
-    statistics: DocLevelSearcher, dataset_ids: Sequence[str], language: str, query: ResolvedQuery
+    statistics: DocLevelSearcher, dataset_ids: Sequence[str], language: str, text: str
 ) -> CorpusStats:
     """The statistics of a query's terms, each with all that it stands for (`Analyzer.variants`)."""
-    variants = get_analyzer(language).variants(query.text)
+    variants = get_analyzer(language).variants(text)
     every = list(set().union(*variants.values()))
-    within = query.filter.within
-    return statistics.corpus_stats(dataset_ids, every, within=within).pooled(variants)
+    return statistics.corpus_stats(dataset_ids, every).pooled(variants)
 
 
 @attrs.frozen(kw_only=True)
@@ -178,7 +177,8 @@ class RequestResolver:
         embedder, embed_sig = derivation.embedder, derivation.embed_sig
         has_models = embedder is not None or (encoder != "" and searched)
         mode = resolve_mode(query.mode, has_embedder=has_models, lanes=self.lanes)
-        filter_ = self._living.narrow_filter(dataset_ids, filter_)
+        tree = self._living.narrow(dataset_ids, filter_.tree)
+        filter_ = attrs.evolve(filter_, tree=tree)
         if query.scope is Scope.SINGLE:
             for dataset_id, config in configs.items():
                 if config is None:

@@ -193,7 +193,7 @@ def _scale(
         best[ranked.lane] = max(score, best.get(ranked.lane, score))
     query, terms = request.query, request.terms_in(dataset_id)
     language = request.language_of(dataset_id)
-    stats = query_stats(statistics, query.dataset_ids, language, query)
+    stats = query_stats(statistics, query.dataset_ids, language, query.text)
     embedder = derivation.of_space(query.embed_sig).embedder
     cosines = getattr(embedder, "cosine_range", None)
     return Scale(best.keys(), cosines, query.text, terms, stats), best

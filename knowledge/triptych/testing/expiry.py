@@ -82,18 +82,6 @@ class ExpiryTests(HarnessTests):
         assert embedder.calls == calls
         assert kb.search("kettle", dataset_id="d", fresh_only=True, mode="bm25").hits
 
-    def test_scores_are_those_of_a_store_without_what_has_expired(self, store: Store) -> None:
-        kb = _service(store)
-        kb.put_documents("d", [_note(each) for each in "abc"])
-        kb.put_document("d", "long", "The kettle, the lid and the handle. " * 9, expires_at=PAST)
-        kb.put_documents("d", [_note(f"gone{at}", PAST) for at in range(5)])
-        seen = []
-        for _ in range(2):
-            found = kb.search("kettle", dataset_id="d", mode="bm25")
-            seen.append(([(hit.doc_name, hit.score) for hit in found.hits], found.evidence))
-            kb.remove_expired("d")
-        assert seen[0] == seen[1]
-
     @pytest.mark.parametrize("many", [False, True])
     def test_nothing_finds_what_has_expired(self, store: Store, many: bool) -> None:
         kb = _service(store)
