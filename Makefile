@@ -6,7 +6,7 @@ PY := $(VENV)/bin/python
 WORKERS := $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$((n < 3 ? n + 1 : n)))
 # What needs a framework that is not in .venv.
 FRAMEWORKS := examples/fastapi_tenants.py examples/haystack_answer.py examples/langgraph_answer.py
-PACKAGES := knowledge/triptych backends/triptych_backends factory/triptych_factory adapters/triptych_adapters
+PACKAGES := $(patsubst %/__init__.py,%,$(wildcard knowledge/*/__init__.py backends/*/__init__.py factory/*/__init__.py adapters/*/__init__.py))
 
 .DEFAULT_GOAL := help
 .PHONY: help venv console-tests demo test test-stores test-processes test-httpx test-fast test-wheel artifacts world matrix llm doors docs lint format bench crash sanitize clean
@@ -59,9 +59,9 @@ demo: venv ## put this project's docs into a knowledge base, search it, edit one
 
 # Which target runs a test is decided in tests/support/targets.py, by what it shows and needs.
 PYTEST := $(PY) -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal
-STORES := files http json postgres qdrant tables
+STORES := defaults files http json postgres qdrant sqlite tables
 
-test: venv ## units, memory and SQLite in full, and each guarantee on every store (WORKERS=1: one process)
+test: venv ## units, memory in full, and each guarantee on every store (WORKERS=1: one process)
 	$(PYTEST) --target test
 
 test-stores: venv ## the whole kit and all other tests of a store (STORE=postgres; without it, of each)

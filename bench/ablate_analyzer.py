@@ -18,9 +18,9 @@ from math import log
 from pathlib import Path
 from unittest.mock import patch
 
-from triptych.evaluation import ndcg_at, read_beir
 from triptych.text import Analyzer, words as unspaced
 from triptych.text.words import fold
+from triptych_evaluation import ndcg_at, read_beir
 
 K1, B, DEPTH = 1.2, 0.75, 10
 Terms = Callable[[str], list[str]]

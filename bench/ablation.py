@@ -25,8 +25,6 @@ import attrs
 import triptych
 from context import DATASET, QUESTIONS, Question, read_questions
 from triptych import Rerank, RRFRanker, Service
-from triptych.evaluation import randomisation_test
-from triptych.evaluation.metrics import score_ranking
 from triptych.records import Hit
 from triptych.search import (
     MMR,
@@ -41,6 +39,8 @@ from triptych.search import (
     Pipeline,
     WeightedRanker,
 )
+from triptych_evaluation import randomisation_test
+from triptych_evaluation.metrics import score_ranking
 from triptych_factory.llms import build_reranker
 
 BASE = "hybrid"

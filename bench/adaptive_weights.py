@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fusion import LANES, Asked, gain, lanes_of
-from triptych.evaluation import randomisation_test
+from triptych_evaluation import randomisation_test
 
 Scores = Mapping[str, NDArray[np.float64]]
 Units = Mapping[str, Sequence[str]]

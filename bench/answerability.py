@@ -28,16 +28,16 @@ import numpy as np
 
 import triptych
 from triptych import Service
-from triptych.evaluation import read_beir
-from triptych.evaluation.calibration import (
+from triptych.records import NewDocument
+from triptych.search.answerability import SIGNALS
+from triptych_evaluation import read_beir
+from triptych_evaluation.calibration import (
     JudgedSignals,
     area_under_curve,
     collect_signals,
     fit_model,
 )
-from triptych.evaluation.collections import Collection, JudgedQuery
-from triptych.records import NewDocument
-from triptych.search.answerability import SIGNALS
+from triptych_evaluation.collections import Collection, JudgedQuery
 
 SEED = 7
 MODELS = {

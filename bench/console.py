@@ -24,7 +24,7 @@ from rich.table import Table
 import triptych
 from harness.corpus import ZipfText
 from triptych import NewDocument
-from triptych_adapters.http import create_app
+from triptych_server.http import create_app
 
 PAGES = (
     "/",

@@ -46,11 +46,11 @@ import attrs
 import triptych
 from triptych.answers import ContextPack
 from triptych.answers.pieces import FORMATS, Citation, Piece, render_piece
-from triptych.evaluation import bootstrap, randomisation_test
 from triptych.layers import LayerBuilder
 from triptych.records import Hit
 from triptych.service import Service
 from triptych.text.tokens import ESTIMATE, TokenCounter, default_counter
+from triptych_evaluation import bootstrap, randomisation_test
 
 DATASET = "docs"
 QUESTIONS = Path(__file__).parent / "data/fastapi-questions.jsonl"

@@ -35,7 +35,7 @@ from build_collections import Packages
 from findable import code, given, languages, pages
 from findable.sets import QuestionSet, unanswered, write_set
 from harness.machine import ROOT, commit, environment, python
-from triptych.evaluation import bootstrap, randomisation_test
+from triptych_evaluation import bootstrap, randomisation_test
 
 LANES = ("bm25", "vector")
 Values = Mapping[str, Sequence[float]]

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 import triptych
 from triptych import Query
-from triptych.evaluation import bootstrap, randomisation_test, read_beir
-from triptych.evaluation.metrics import ndcg_at
+from triptych_evaluation import bootstrap, randomisation_test, read_beir
+from triptych_evaluation.metrics import ndcg_at
 
 LANES = ("bm25", "vector")
 DEPTH = 200

@@ -16,8 +16,8 @@ from pathlib import Path
 import triptych
 from context import QUESTIONS, Question, read_questions
 from triptych import NewDocument
-from triptych.evaluation import randomisation_test
-from triptych.evaluation.metrics import ndcg_at
+from triptych_evaluation import randomisation_test
+from triptych_evaluation.metrics import ndcg_at
 
 _HEADING = re.compile(r"^[ \t]*#{1,6}[ \t].*$\n?", re.MULTILINE)
 MODES = ("bm25", "vector", "hybrid")

@@ -206,8 +206,8 @@ def _figure(rows: list[list[str]]) -> bytes:
 def readers() -> Iterator[tuple[str, Callable[[bytes], str]]]:
     """Each reader's name and what it makes of a file."""
     from triptych.parsing.contract import ContentBuilder, ParseLimits
-    from triptych_backends.parsing.pdf import read_pdf
-    from triptych_backends.parsing.worker import Reading
+    from triptych_parsers.pdf import read_pdf
+    from triptych_parsers.worker import Reading
 
     def triptych(data: bytes) -> str:
         reading = Reading("a.pdf", data, ParseLimits(), ContentBuilder("a.pdf", 1 << 24))

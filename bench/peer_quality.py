@@ -35,7 +35,7 @@ from harness.systems import system_of
 from harness.table import markdown, replace_block
 from triptych.chunking import default_chunkers, embedding_text
 from triptych.chunking.specs import embedded_title
-from triptych.evaluation.metrics import ndcg_at
+from triptych_evaluation.metrics import ndcg_at
 
 SYSTEMS = ("triptych", "lancedb", "qdrant", "txtai", "llamaindex", "haystack", "langchain")
 PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "comparison.md"

@@ -33,7 +33,7 @@ from harness.corpus import DIMENSION, SECTIONS, Given, ZipfText, key_of
 from harness.measure import percentiles, scanned
 from triptych import NewDocument
 from triptych.service import Service
-from triptych_backends.postgres import PostgresStore
+from triptych_postgres import PostgresStore
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 

@@ -14,8 +14,8 @@ import re
 import triptych
 from path_context import MODES, asked_pages
 from triptych.chunking import MarkdownChunker, default_chunkers
-from triptych.evaluation import bootstrap
-from triptych.evaluation.metrics import ndcg_at
+from triptych_evaluation import bootstrap
+from triptych_evaluation.metrics import ndcg_at
 
 ALONE = MarkdownChunker(joins=False)
 LONGEST = 190

@@ -3,18 +3,22 @@
     python bench/stages.py --chunks 60000
 
 Wraps the stages' functions with timers, and runs the lanes one after the other, so that what
-is printed adds up. Timers cost a little themselves: for totals use ``bench/peers.py``.
+is printed adds up. Before that it counts the functions in Python that a search enters. Timers
+cost a little themselves: for totals use ``bench/peers.py``.
 """
 
 from __future__ import annotations
 
 import argparse
 import shutil
+import statistics
+import sys
 import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +58,39 @@ class InTurn:
         pass
 
 
+def python_calls(call: Callable[[], Any]) -> int:
+    """How many functions written in Python a call enters, those of libraries among them."""
+    count = 0
+
+    def look(_frame: Any, event: str, _argument: Any) -> None:
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(look)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def show_calls(kb: Any, queries: list[str], mode: str) -> None:
+    """Print the medians of the Python calls and of the processor time of searches."""
+    calls, seconds = [], []
+    for number, query in enumerate(queries):
+        search = partial(kb.search, query, dataset_id="bench", mode=mode)
+        if number % 2:
+            calls.append(python_calls(search))
+        else:
+            began = time.process_time()
+            search()
+            seconds.append(time.process_time() - began)
+    print(
+        f"{mode} search: {statistics.median(calls):.0f} Python calls, "
+        f"{statistics.median(seconds) * 1e3:.2f} ms of a processor"
+    )
+
+
 def show(title: str, clock: Clock, scale: float, unit: str) -> None:
     print(title)
     for label, seconds in sorted(clock.items(), key=lambda entry: -entry[1]):
@@ -86,9 +123,13 @@ def main() -> None:
     clock["first search: the index"] = time.perf_counter() - began
     show("ingest", clock, 1e6 / options.chunks, "us a chunk")
 
+    kb.close()  # which publishes the index
+    kb = triptych.open(folder / "stages.db", embedder=given)
     queries = text.queries(200)
     for query in queries[:20]:
         kb.search(query, dataset_id="bench")
+    for at, mode in enumerate(("bm25", "vector", "hybrid")):
+        show_calls(kb, queries[at::3], mode)
     kb._parts.engine._workers = InTurn
     clock = defaultdict(float)
     timed(clock, nearest, "approximate", "vector lane: int8 scan")
@@ -98,8 +139,8 @@ def main() -> None:
     timed(clock, local.LocalIndex, "bm25", "keyword lane, in the index")
     timed(clock, type(kb._parts.engine.ranker), "rank", "fusion")
     timed(clock, kb.chunks, "fetch", "reading the hits")
-    timed(clock, kb.searches.resolver, "resolve", "resolving the query")
-    timed(clock, kb.searches._hydrator, "hits", "hits, with reading them")
+    timed(clock, type(kb.searches.resolver), "resolve", "resolving the query")
+    timed(clock, type(kb.searches._hydrator), "hits", "hits, with reading them")
     timed(clock, kb, "search", "hybrid search, whole")
     for query in queries:
         kb.search(query, dataset_id="bench")

@@ -15,7 +15,7 @@ import triptych
 class Memory:
     """Notes about people. Nobody's notes are found for somebody else."""
 
-    def __init__(self, kb: triptych.Service) -> None:
+    def __init__(self, kb: triptych.KnowledgeBase) -> None:
         self._notes = kb.dataset("memory")
         self._notes.create()  # where it is not there yet
 

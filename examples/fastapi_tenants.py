@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 import triptych
 from triptych import errors
-from triptych_adapters.keys import KeyAuthenticator, KeyStore
+from triptych_server.keys import KeyAuthenticator, KeyStore
 
 kb = triptych.open("tenants.db")
 who = KeyAuthenticator(kb, KeyStore.of(kb))
@@ -35,12 +35,12 @@ def report(request: Request, error: errors.TriptychError) -> JSONResponse:
     return JSONResponse({"detail": detail}, status)
 
 
-def sender(authorization: Annotated[str | None, Header()] = None) -> triptych.Service:
+def sender(authorization: Annotated[str | None, Header()] = None) -> triptych.KnowledgeBase:
     """The knowledge base as the key in the header shows it."""
     return who(authorization)
 
 
-Mine = Annotated[triptych.Service, Depends(sender)]
+Mine = Annotated[triptych.KnowledgeBase, Depends(sender)]
 
 
 class Note(BaseModel):

@@ -15,7 +15,7 @@ from haystack.components.generators.chat import OpenAIChatGenerator
 from haystack.dataclasses import ChatMessage
 from haystack.document_stores.types import DuplicatePolicy
 
-from triptych_adapters.haystack import TriptychDocumentStore, TriptychRetriever
+from triptych_frameworks.haystack import TriptychDocumentStore, TriptychRetriever
 
 PROMPT = """Answer from these documents alone.
 {% for document in documents %}

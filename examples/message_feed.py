@@ -15,14 +15,14 @@ import triptych
 CURSOR = Path("feed.cursor")
 
 
-def post(kb: triptych.Service, channel: str, author: str, text: str) -> None:
+def post(kb: triptych.KnowledgeBase, channel: str, author: str, text: str) -> None:
     """Post a message. Names of messages sort by time."""
     now = datetime.now(UTC)
     name = f"{channel}/{now:%Y%m%d-%H%M%S-%f}-{author}"
     kb.put_document("messages", name, text, {"channel": channel, "author": author, "at": now})
 
 
-def follow(kb: triptych.Service) -> None:
+def follow(kb: triptych.KnowledgeBase) -> None:
     """Print each message once, also over restarts and whichever process posts it."""
     since = CURSOR.read_text() if CURSOR.exists() else None
     for page in kb.follow(since, dataset_id="messages"):
@@ -37,7 +37,7 @@ def follow(kb: triptych.Service) -> None:
         CURSOR.write_text(page.cursor)  # after the messages: a crash repeats them, and loses none
 
 
-def search(kb: triptych.Service, query: str) -> None:
+def search(kb: triptych.KnowledgeBase, query: str) -> None:
     """Print the messages that answer best."""
     for hit in kb.search(query, dataset_id="messages", top_k=3).hits:
         print(f"#{hit.metadata['channel']} {hit.metadata['author']}: {hit.content}")

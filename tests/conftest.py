@@ -10,6 +10,7 @@ even where the environment asks Python not to: else each process compiles all of
 """
 
 import atexit
+import inspect
 import os
 import shutil
 import signal
@@ -20,9 +21,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from hypothesis import settings
 
+from support.examples import examples
 from support.llama import llama_server
 from support.postgres import PostgresServer, running_server
 from support.targets import TARGETS, has_none_of, runs_in
@@ -36,6 +39,9 @@ if "TRIPTYCH_TEST_KERNELS" in os.environ:
     import triptych_backends.index
 
     triptych_backends.index.__path__.insert(0, os.environ["TRIPTYCH_TEST_KERNELS"])
+
+# httpx waits five seconds for an answer unless told otherwise: a clock too.
+inspect.signature(httpx.Client).parameters["timeout"].default.read = 120
 
 # What a script starts in the background ignores SIGINT, and so would every child of a test.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -92,6 +98,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+            item.add_marker("property")
     target = config.getoption("target")
     if target is None:
         return
@@ -178,6 +187,6 @@ if "TMPDIR" not in os.environ and _is_good(MEMORY):
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 
 # The long profile is for `make crash`: `support.examples` says what it makes longer.
-settings.register_profile("triptych", deadline=None)
+settings.register_profile("triptych", deadline=None, max_examples=examples(100))
 settings.register_profile("long", deadline=None)
 settings.load_profile("triptych")

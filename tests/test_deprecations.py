@@ -7,9 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 import triptych
+from support.rows import each_row
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("knowledge", "backends", "factory", "adapters")
@@ -59,7 +58,7 @@ def test_every_deprecation_names_its_replacement_and_its_end() -> None:
 GOOD = "`Service.find` is deprecated since 0.2: use `Service.search`; it is removed in 0.3"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("message", "more", "version", "count"),
     [
         (GOOD, ", stacklevel=2", "0.2.5", 0),

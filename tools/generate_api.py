@@ -23,10 +23,9 @@ DOCS = ROOT / "docs"
 API = DOCS / "reference" / "api"
 SITE = ROOT / "mkdocs.yml"
 SOURCES = {
-    "triptych": "knowledge",
-    "triptych_factory": "factory",
-    "triptych_backends": "backends",
-    "triptych_adapters": "adapters",
+    file.parent.name: folder
+    for folder in ("knowledge", "factory", "backends", "adapters")
+    for file in sorted((ROOT / folder).glob("*/__init__.py"))
 }
 """The distribution's packages and their folders, in the order of the pages."""
 MODULES = (
@@ -34,24 +33,37 @@ MODULES = (
     "triptych.contracts.defaults",
     "triptych.contracts.rules",
     "triptych.deadlines",
+    "triptych.installation",
     "triptych.layers.generation",
+    "triptych.living_documents",
+    "triptych.proposals",
+    "triptych.question_log",
     "triptych.records.serialization",
     "triptych.search.fusion",
     "triptych.search.result_formats",
     "triptych.shortcuts",
+    "triptych.signatures",
     "triptych.telemetry",
-    "triptych.testing.fakes",
+    "triptych_testing.builders",
+    "triptych_testing.fakes",
     "triptych.transfer",
     "triptych_factory.llms",
     "triptych_backends.rerankers",
+    "triptych_backends.sparse_encoders",
     "triptych_backends.watching",
-    "triptych_adapters.graph",
-    "triptych_adapters.mcp.server",
+    "triptych_frameworks.graph",
+    "triptych_server.mcp.agents",
+    "triptych_server.mcp.configuration",
+    "triptych_server.mcp.http",
+    "triptych_server.mcp.server",
     "triptych_adapters.progress",
+    "triptych_adapters.related",
     "triptych_adapters.wire.errors",
 )
 """Modules whose names programs import, and that are no package with a list of its own."""
-INTERNAL = re.compile(r"triptych_backends\.(index|sql)\b|triptych_adapters\.cli\b|.*\._")
+INTERNAL = re.compile(
+    r"triptych\.scan\b|triptych_backends\.(index|sql)\b|triptych_adapters\.cli\b|.*\._"
+)
 """Packages whose names are for Triptych's own packages: they and all below them have no page."""
 
 _INDEX = """# API
@@ -158,7 +170,7 @@ def _file(module: str) -> Path:
 def _listed(module: str) -> list[str]:
     """What `__all__` of a package holds; of a lazy one, and of one without, see `public_names`."""
     text = _file(module).read_text(encoding="utf-8")
-    if "lazy_exports(" in text:
+    if "lazy_exports(__name__" in text:
         return ["__all__"]
     for node in ast.parse(text).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":

@@ -22,13 +22,12 @@ from triptych.copies.copy import copy_store
 from triptych.layers import LayerBuilder
 from triptych.search import SemanticCache
 from triptych.service import Service, ServiceOptions
-from triptych.spaces import drop_space, fill_space, list_spaces, swap_space
-from triptych.testing.fakes import FakeEmbedder, FakeLLM, FakeSparseEncoder
 from triptych_adapters.cli.app import app
 from triptych_adapters.cli.command import GLOBAL_OPTIONS
 from triptych_backends.memory import MemoryStore
 from triptych_factory import Settings
 from triptych_factory.settings import PREFIX
+from triptych_testing.fakes import FakeEmbedder, FakeLLM, FakeSparseEncoder
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 COMMANDS = "| command | does | options of its own |"
@@ -44,6 +43,7 @@ PAGE_OF = {
     "remove": "../how-to/sync.md#let-the-store-remember-the-folders",
     "search": "../how-to/query-syntax.md",
     "similar": "../how-to/similar.md",
+    "related": "../how-to/related.md",
     "ask": "../how-to/ask.md",
     "context": "../how-to/context.md",
     "tag": "../how-to/memory-for-agents.md",
@@ -57,7 +57,6 @@ PAGE_OF = {
     "rebuild": "../concepts.md#freshness",
     "embed": "../concepts.md#embedding-spaces-and-coverage",
     "admin create": "../concepts.md#datasets-and-their-configuration",
-    "admin spaces": "../how-to/change-the-embedder.md",
     "trust": "settings.md#what-a-folders-file-may-do",
     "doctor": "../how-to/doctor.md",
     "import": "../how-to/import-and-export.md",
@@ -69,6 +68,8 @@ PAGE_OF = {
     "admin review": "../how-to/review.md",
     "admin proposals": "../how-to/review.md",
     "mcp": "../how-to/mcp.md",
+    "install": "../how-to/mcp.md#add-it-to-an-agent",
+    "uninstall": "../how-to/mcp.md#add-it-to-an-agent",
     "admin fetch": "../how-to/context.md",
     "layers": "../how-to/layers.md",
     "eval": "../how-to/evaluate.md",
@@ -236,23 +237,12 @@ def _calls(store: Any) -> Iterator[tuple[str, Callable[[], object]]]:
             sparse.stats(),
         ),
     )
-    other = FakeEmbedder("fake/2")
-    both = Service(
-        store, options=attrs.evolve(embedding, next_embedder=other, sparse_encoder=encoder)
-    )
-    yield (
-        "a next embedder: `triptych admin spaces`",
-        lambda: (
-            fill_space(both, "d"),
-            list_spaces(both),
-            swap_space(both, "d"),
-            drop_space(both, "d", FakeEmbedder().signature),
-        ),
-    )
-    yield "`LayerBuilder`", lambda: _build(both)
+    yield "`LayerBuilder`", lambda: _build(sparse)
     empty = MemoryStore()
     yield "`copy_store` from it", lambda: copy_store(store, empty)
     yield "`copy_store` into it", lambda: copy_store(empty, store, replace=True)
+    for service in (plain, dense, kept, sparse):
+        service.close()
 
 
 def _build(service: Service) -> None:

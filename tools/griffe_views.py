@@ -1,8 +1,8 @@
 """An extension of Griffe, which reads the sources for the API reference (see mkdocs.yml).
 
-Methods of the asynchronous classes are made of others (``put = awaited(Dataset.put)``), which a
-reader of sources sees as attributes; those of `Dataset` have their docstrings from the Service
-(``@_documented(Documents.put_document)``). Here they become what they are at run time.
+Methods of `Dataset` and of the asynchronous classes are made of others
+(``put = awaited(Dataset.put)``), which a reader of sources sees as attributes; those of `Service`
+have the docstrings of `Operations`. Here they become what they are at run time.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import griffe
 
-MAKERS = {"awaited": {"async"}, "streamed": set()}
+MAKERS = {"_of": set(), "awaited": {"async"}, "streamed": set()}
 """The functions that make a method of another, and the labels of what they make."""
 
 
@@ -22,24 +22,30 @@ class Views(griffe.Extension):
         """Replace the attributes of the classes that are made so, once the package is read."""
         if pkg.name != "triptych":
             return
-        _document(pkg["service.views.Dataset"], pkg)
-        for home in _named(pkg["aio.methods"]):
-            methods = pkg[home]
+        knowledge_base = pkg["service.knowledge_base"]
+        _document(knowledge_base["Dataset"], pkg)
+        for name, member in pkg["service.Service"].all_members.items():
+            declared = pkg["service.knowledge_base.KnowledgeBase"].all_members.get(name)
+            if member.docstring is None and declared is not None:
+                member.docstring = declared.docstring
+        for methods in (knowledge_base["DatasetMethods"], *pkg["aio.methods"].classes.values()):
             for name, member in list(methods.members.items()):
                 maker, _, rest = str(getattr(member, "value", "")).partition("(")
                 if maker not in MAKERS:
                     continue
-                owner, _, method = rest.rstrip(")").partition(".")
+                owner, _, method = rest.rstrip(")").partition(",")[0].partition(".")
                 source = pkg[methods.module.resolve(owner).partition(".")[2]].all_members[method]
-                said = f"`{owner}.{method}`"
-                if owner in ("Service", "Dataset"):  # those are at the top, and on its page
-                    said = f"[{said}][triptych.{owner}.{method}]"
+                parameters = [*source.parameters]
+                if maker == "_of":  # the dataset is filled in
+                    del parameters[1]
+                owner = owner.replace("Operations", "KnowledgeBase")
+                said = f"[`{owner}.{method}`][triptych.{owner}.{method}]"
                 text = source.docstring.value if source.docstring else ""
                 made = griffe.Function(
                     name,
                     lineno=member.lineno,
                     endlineno=member.endlineno,
-                    parameters=source.parameters,
+                    parameters=griffe.Parameters(*parameters),
                     returns="AsyncAnswerStream" if maker == "streamed" else source.returns,
                     docstring=griffe.Docstring(f"{said}.\n\n{text}"),
                 )
@@ -56,10 +62,6 @@ def _document(views: griffe.Class, pkg: griffe.Module) -> None:
             if maker == "_documented":
                 owner, _, method = rest.rstrip(")").partition(".")
                 source = pkg[views.module.resolve(owner).partition(".")[2]].all_members[method]
-                said = f"[`Service.{method}`][triptych.Service.{method}]"
+                said = f"[`KnowledgeBase.{method}`][triptych.KnowledgeBase.{method}]"
                 text = source.docstring.value if source.docstring else ""
                 member.docstring = griffe.Docstring(f"{said}.\n\n{text}", parent=member)
-
-
-def _named(module: griffe.Module) -> list[str]:
-    return [f"aio.methods.{name}" for name in module.classes]

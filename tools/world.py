@@ -33,7 +33,7 @@ from world_readings import READINGS, NoReadingError, kind_of, lacking, read
 
 from triptych.errors import TriptychError
 from triptych.parsing import ParseLimits
-from triptych_backends.parsing import default_parser
+from triptych_parsers import default_parser
 
 ROOT = Path(__file__).parents[1]
 REPORT = ROOT / "bench/results/world.json"

@@ -1,1 +1,5 @@
 """What faces people and agents."""
+
+from triptych.runtime.lazy import lazy_exports
+
+__all__, __getattr__, __dir__ = lazy_exports(__name__, __file__)

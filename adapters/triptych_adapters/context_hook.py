@@ -12,7 +12,7 @@ from triptych.deadlines import deadline
 from triptych.errors import TriptychError, ValidationError
 from triptych.records import Message, check_identifier, check_text, check_whole
 from triptych.records.queries import DatasetSearchOptions, check_option_names
-from triptych.service import Service, ServiceOptions
+from triptych.service import KnowledgeBase, ServiceOptions
 from triptych_adapters.services import check_service
 
 ContextHook = Callable[[Sequence[Any]], str | None]
@@ -31,7 +31,7 @@ _logger = logging.getLogger("triptych.hook")
 
 
 def context_hook(
-    service: Service,
+    service: KnowledgeBase,
     *,
     dataset_id: str | None = None,
     max_pieces: int = 6,

@@ -97,54 +97,14 @@ def read_documents(folder: Path | None) -> dict[str, str]:
 
 def run(console: Console, documents: dict[str, str], *, store: str, embedder: str) -> None:
     """The tour itself, over ``documents`` (name to content)."""
-    from triptych.layers import ExtractiveSummarizer, LayerBuilder
-
+    # The page that says what Triptych does; of somebody's own folder, the longest.
+    shown = "docs/concepts.md"
+    if shown not in documents:
+        shown = max(documents, key=lambda name: (documents[name].count("\n\n"), name))
     with triptych.open(store, embedder=embedder) as kb:
         docs = kb.dataset(DATASET)
-        used = kb.options.embedder
-        size = sum(len(text.encode("utf-8")) for text in documents.values())
-        _chapter(console, "1. Documents go in")
-        _say(
-            console,
-            f"{len(documents)} documents ({size:,} bytes) are stored, cut into chunks along "
-            "their headings, and embedded by "
-            + (
-                "no model: keyword search only."
-                if used is None
-                else f"{used.signature.partition('@')[0]}."
-            ),
-        )
-        started = time.perf_counter()
-        report = docs.put_many(documents)
-        seconds = time.perf_counter() - started
-        for failure in report.failed:
-            _say(console, f"{failure.name} failed: {failure.error}", style="red")
-        _counts(
-            console,
-            added=report.added,
-            updated=report.updated,
-            unchanged=report.unchanged,
-            chunks=report.chunks,
-            embedded=report.embedded,
-            reused=report.reused,
-            seconds=round(seconds, 1),
-        )
-        _chapter(console, "2. Layers: the same text in fewer tokens")
-        _say(
-            console,
-            "Every document gets an abstract (L0, a sentence) and an overview (L1), and so does "
-            "the dataset. Here they are extracted without a language model.",
-        )
-        builder = LayerBuilder(kb, ExtractiveSummarizer())
-        builder.apply(builder.plan(DATASET))
-        # The page that says what Triptych does; of somebody's own folder, the longest.
-        shown = "docs/concepts.md"
-        if shown not in documents:
-            shown = max(documents, key=lambda name: (documents[name].count("\n\n"), name))
-        _layer(console, "L0 of the dataset", docs.dataset_layer("L0"))
-        _layer(console, f"L0 of {shown}", docs.layer(shown, "L0"))
-        _layer(console, f"L1 of {shown}", docs.layer(shown, "L1"), lines=14)
-
+        _put_documents(console, kb, docs, documents)
+        _make_layers(console, kb, docs, shown)
         _chapter(console, "3. Search")
         _say(
             console,
@@ -153,45 +113,96 @@ def run(console: Console, documents: dict[str, str], *, store: str, embedder: st
         )
         for question in QUESTIONS:
             _hits(console, question, docs.search(question, top_k=3))
+        _edit_document(console, docs, shown)
+    _chapter(console, "Next")
+    command = _command()
+    _say(console, f"Your own files:  {command} add FOLDER")
+    _say(console, f"                 {command} search YOUR QUESTION")
+    _say(console, f"In the browser:  {command} console")
+    _say(console, 'In a program:    import triptych; kb = triptych.open("notes.db")')
 
-        _chapter(console, "4. One paragraph changes")
-        before = docs.get(shown)
-        edited = edit_one_paragraph(before.content)
-        _say(console, f"A sentence is added to one paragraph of {shown} (in memory only).")
-        report = docs.put_many({shown: edited})
-        after = docs.get(shown)
-        _counts(
-            console,
-            version=f"{before.version} -> {after.version}",
-            chunks=report.chunks,
-            embedded=report.embedded,
-            reused=report.reused,
-        )
+
+def _put_documents(
+    console: Console, kb: triptych.KnowledgeBase, docs: triptych.Dataset, documents: dict[str, str]
+) -> None:
+    used = kb.options.embedder
+    model = "no model: keyword search only" if used is None else used.signature.partition("@")[0]
+    size = sum(len(text.encode("utf-8")) for text in documents.values())
+    _chapter(console, "1. Documents go in")
+    _say(
+        console,
+        f"{len(documents)} documents ({size:,} bytes) are stored, cut into chunks along their "
+        f"headings, and embedded by {model}.",
+    )
+    started = time.perf_counter()
+    report = docs.put_many(documents)
+    seconds = time.perf_counter() - started
+    for failure in report.failed:
+        _say(console, f"{failure.name} failed: {failure.error}", style="red")
+    _counts(
+        console,
+        **{
+            done: count
+            for done in ("added", "updated", "unchanged")
+            if (count := getattr(report, done))
+        },
+        chunks=report.chunks,
+        embedded=report.embedded,
+        seconds=round(seconds, 1),
+    )
+
+
+def _make_layers(
+    console: Console, kb: triptych.KnowledgeBase, docs: triptych.Dataset, shown: str
+) -> None:
+    from triptych.layers import ExtractiveSummarizer, LayerBuilder
+
+    _chapter(console, "2. Layers: the same text in fewer tokens")
+    _say(
+        console,
+        "Every document gets an abstract (L0, a sentence) and an overview (L1), and so does "
+        "the dataset. Here they are extracted without a language model.",
+    )
+    builder = LayerBuilder(kb, ExtractiveSummarizer())
+    builder.apply(builder.plan(DATASET))
+    _layer(console, "L0 of the dataset", docs.dataset_layer("L0"))
+    _layer(console, f"L0 of {shown}", docs.layer(shown, "L0"))
+    _layer(console, f"L1 of {shown}", docs.layer(shown, "L1"), lines=14)
+
+
+def _edit_document(console: Console, docs: triptych.Dataset, shown: str) -> None:
+    _chapter(console, "4. One paragraph changes")
+    before = docs.get(shown)
+    edited = edit_one_paragraph(before.content)
+    _say(console, f"A sentence is added to one paragraph of {shown} (in memory only).")
+    report = docs.put_many({shown: edited})
+    after = docs.get(shown)
+    _counts(
+        console,
+        version=f"{before.version} -> {after.version}",
+        chunks=report.chunks,
+        embedded=report.embedded,
+        reused=report.reused,
+    )
+    _say(
+        console,
+        f"Of {report.chunks} chunks {report.embedded} went to the model again; the others "
+        "kept their vectors. The very next search sees the new text:",
+    )
+    _hits(console, "quick brown okapi", docs.search("quick brown okapi", top_k=1))
+    layer = docs.layer(shown, "L0")
+    if layer is not None:
         _say(
             console,
-            f"Of {report.chunks} chunks {report.embedded} went to the model again; the others "
-            "kept their vectors. The very next search sees the new text:",
+            "The document's layers were made from the text before, and say so: "
+            f"stale is {layer.stale!r}. Building them again makes only what is stale.",
         )
-        _hits(console, "quick brown okapi", docs.search("quick brown okapi", top_k=1))
-        layer = docs.layer(shown, "L0")
-        if layer is not None:
-            _say(
-                console,
-                "The document's layers were made from the text before, and say so: "
-                f"stale is {layer.stale!r}. Building them again makes only what is stale.",
-            )
-        report = docs.put_many({shown: edited})
-        _say(
-            console,
-            f"Put again unchanged: {report.unchanged} unchanged, {report.embedded} embedded. A "
-            "put that changes nothing costs nothing.",
-        )
-        _chapter(console, "Next")
-        command = _command()
-        _say(console, f"Your own files:  {command} add FOLDER")
-        _say(console, f"                 {command} search YOUR QUESTION")
-        _say(console, f"In the browser:  {command} console")
-        _say(console, 'In a program:    import triptych; kb = triptych.open("notes.db")')
+    report = docs.put_many({shown: edited})
+    _say(
+        console,
+        f"Put again unchanged: {report.unchanged} unchanged, {report.embedded} embedded. A "
+        "put that changes nothing costs nothing.",
+    )
 
 
 def _command() -> str:

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher, get_close_matches
 from posixpath import splitext
 
-from triptych.service import Service
+from triptych.service import KnowledgeBase
 
 _SUGGESTED = 3
 
 
 def did_you_mean(
-    service: Service, datasets: Sequence[str], text: str, *, most: int | None = None
+    service: KnowledgeBase, datasets: Sequence[str], text: str, *, most: int | None = None
 ) -> str:
     """Return the suggestion for an error's message, "" if no document has a similar name.
 

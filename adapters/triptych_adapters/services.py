@@ -8,8 +8,8 @@ from typing import Any, Final
 from triptych.aio import AsyncService
 from triptych.errors import ValidationError
 from triptych.records import DerivedLayer, DocumentInfo, Layer
-from triptych.service import Service
-from triptych.service.views import Dataset
+from triptych.service import KnowledgeBase
+from triptych.service.knowledge_base import Dataset
 
 _PAGE: Final = 100
 
@@ -28,12 +28,12 @@ def check_service(service: object, what: str, *needs: str) -> None:
         advice = "give the Service inside it, its attribute `service`"
     elif isinstance(service, Dataset):
         advice = "give the Service that it is a view of, and name the dataset by its id"
-    name = type(service).__name__
+    name = "type" if isinstance(service, type) else type(service).__name__
     kind = "None" if service is None else f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
     raise ValidationError(f"{what} needs a Service, not {kind}: {advice}")
 
 
-def documents_of(service: Service, dataset_id: str, **options: Any) -> Iterator[DocumentInfo]:
+def documents_of(service: KnowledgeBase, dataset_id: str, **options: Any) -> Iterator[DocumentInfo]:
     """Yield all documents of `Service.list_documents` with these options, page by page.
 
     Raises:
@@ -47,7 +47,9 @@ def documents_of(service: Service, dataset_id: str, **options: Any) -> Iterator[
         options["after"] = page[-1]
 
 
-def layer_of(service: Service, dataset_id: str, name: str, layer: Layer) -> DerivedLayer | None:
+def layer_of(
+    service: KnowledgeBase, dataset_id: str, name: str, layer: Layer
+) -> DerivedLayer | None:
     """Return a layer of a document or folder; of the dataset if the name is empty."""
     if name:
         return service.layer(dataset_id, name, layer)

@@ -1,4 +1,4 @@
-"""Local rerankers. Rerankers over HTTP are in `triptych_backends.providers`."""
+"""Local rerankers. Rerankers over HTTP are in `triptych_providers`."""
 
 from __future__ import annotations
 

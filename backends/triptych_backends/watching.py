@@ -11,10 +11,10 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from triptych._internal.numbers import check_number
 from triptych.errors import NotAvailableError
 from triptych.installation import install_command
 from triptych.records import ChangeEvent
+from triptych.records.values import check_number
 from triptych.sync import DirectorySync
 
 if TYPE_CHECKING:

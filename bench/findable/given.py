@@ -10,7 +10,7 @@ from pathlib import Path
 
 from build_collections import QUESTIONS, Made, fastapi, rust_book
 from findable.sets import SEED, Asked, QuestionSet
-from triptych.evaluation import read_beir
+from triptych_evaluation import read_beir
 
 MOST = 500
 _KNOWN: Mapping[str, Callable[[Path], Made]] = {"fastapi-docs": fastapi, "rust-book": rust_book}

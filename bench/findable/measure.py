@@ -21,8 +21,8 @@ from findable.sets import Asked, QuestionSet, read_set
 from findable.vectors import VectorCache
 from triptych import NewDocument, Service
 from triptych.errors import NotAvailableError
-from triptych.evaluation.metrics import ndcg_at
 from triptych.records import Hit
+from triptych_evaluation.metrics import ndcg_at
 
 MODES = ("bm25", "vector", "hybrid")
 K = 10

@@ -1,4 +1,4 @@
-"""From a location to a store, by an explicit dict of builders, or to the Service of a server."""
+"""From a location to a store, by an explicit dict of builders, or to the client of a server."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, cast
 
 import attrs
 
-from triptych._internal.urls import shown_url
 from triptych.contracts import Store
 from triptych.copies.notes import note_copy
 from triptych.errors import NotAvailableError, NotFoundError, ValidationError
 from triptych.installation import lacking
-from triptych.service import Service
+from triptych.resources.urls import shown_url
+from triptych.service import KnowledgeBase
 from triptych_factory.locations import (
     Location,
     is_server,
@@ -32,7 +32,7 @@ from triptych_factory.provider_access import TRUSTED_HOSTS, ca_file, is_trusted,
 from triptych_factory.settings import Settings
 
 if TYPE_CHECKING:
-    from triptych_backends.qdrant.truth import TruthStore
+    from triptych_qdrant.truth import TruthStore
 
 _ENDED = 3600.0
 """Seconds after which a store that is being made is taken for one whose maker was killed."""
@@ -76,7 +76,7 @@ def driver_needed(what: str) -> Iterator[None]:
 
 def _postgresql(location: Location, settings: Settings, create: bool) -> Store:
     with driver_needed("a store on PostgreSQL needs"):
-        from triptych_backends.postgres import PostgresStore
+        from triptych_postgres import PostgresStore
     return PostgresStore.open(
         location.address,
         read_only=settings.read_only,
@@ -88,10 +88,10 @@ def _postgresql(location: Location, settings: Settings, create: bool) -> Store:
 
 def _qdrant(location: Location, settings: Settings, create: bool) -> Store:
     with driver_needed("searches in Qdrant need"):
-        from triptych_backends.qdrant import ClientCollections, QdrantStore, parse_url
+        from triptych_qdrant import ClientCollections, QdrantStore, parse_url
     found = parse_url(location.address)
     truth = parse_location(found.truth)
-    # The local index is asked for sparse vectors and statistics alone: no process of its own.
+    # The local index is asked for other lanes and statistics alone: no process of its own.
     kept = open_store(truth, attrs.evolve(settings, background_index=False), create=create)
     return QdrantStore(
         cast("TruthStore", kept),
@@ -206,8 +206,8 @@ def check_local(settings: Settings, doing: str) -> None:
 
 def connect(
     settings: Settings, given: Iterable[str] = (), environ: Mapping[str, str] | None = None
-) -> Service:
-    """The Service at the address that ``settings`` name; nothing is asked of it yet.
+) -> KnowledgeBase:
+    """The knowledge base at the address that ``settings`` name; nothing is asked of it yet.
 
     ``given`` are names of arguments that are the server's business. A key goes to an address that
     the user gave, or that stands in the file of the key, or whose host the user trusts.
@@ -234,9 +234,9 @@ def connect(
             )
     try:
         # The one import that points upwards here: to the records of a server belongs its wire.
-        from triptych_adapters.client import connect as connected
+        from triptych_server.client import connect as connected
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] in ("triptych_adapters", "triptych"):
+        if error.name is None or error.name.startswith("triptych"):
             raise
         raise lacking(
             "a knowledge base on a server needs the package httpx2, which is not installed", "http"

@@ -44,11 +44,17 @@ BUILDERS: Mapping[str, str] = {
 """Embedders of a name of their own."""
 
 PROVIDERS: Mapping[str, str] = {
-    "ollama": "triptych_backends.providers:OllamaEmbedder",
-    "openai": "triptych_backends.providers:OpenAIEmbedder",
-    "voyage": "triptych_backends.providers:VoyageEmbedder",
+    "ollama": "triptych_providers:OllamaEmbedder",
+    "openai": "triptych_providers:OpenAIEmbedder",
+    "voyage": "triptych_providers:VoyageEmbedder",
 }
 """Providers that are named with a model."""
+
+FOLDERS: Mapping[str, str] = {
+    "onnx": "triptych_backends.embedders.folders:OnnxEmbedder",
+    "static": "triptych_backends.embedders.folders:StaticEmbedder",
+}
+"""Embedders that are named with the folder of a model."""
 
 DEFAULT_MODELS: Mapping[str, str] = {"ollama": "nomic-embed-text"}
 """What a provider's bare name means; a provider that is not here needs a model."""
@@ -80,15 +86,17 @@ def build_embedder(
     """The embedder of a name; None for "none", and for "auto" where "local" is not installed.
 
     Args:
-        embedder: a name, or "provider:model"; "ollama" alone is "ollama:nomic-embed-text", of 768
+        embedder: a name, "onnx:FOLDER" or "static:FOLDER" (a folder, or a name of Hugging Face's
+            hub), or "provider:model"; "ollama" alone is "ollama:nomic-embed-text", of 768
             dimensions.
         environ: the environment, None for the process's own.
         concurrency: how many calls of a provider may be under way at a time; None for 4.
         batch: how many texts one request to a provider holds; None for the provider's default.
 
     Raises:
-        ValidationError: no embedder has this name, or its provider's key is missing.
-        NotAvailableError: it needs an extra that is not installed.
+        ValidationError: no embedder has this name, or its provider's key is missing, or its folder
+            has no model.
+        NotAvailableError: it needs an extra that is not installed, or a hub that does not answer.
     """
     if embedder == "auto":
         embedder = "local" if local_is_installed() else "none"
@@ -104,9 +112,13 @@ def build_embedder(
         return own
     default = DEFAULT_MODELS.get(embedder)
     named = named_model(embedder) if default is None else (embedder, default)
+    if named is not None and named[0] in FOLDERS:
+        folder = model_folder(named[1], also=_FILES_OF[named[0]])
+        of_folder: Embedder = load(FOLDERS[named[0]])(folder)
+        return of_folder
     provided = None if named is None else PROVIDERS.get(named[0])
     if named is None or provided is None:
-        models = (f"{provider}:…" for provider in PROVIDERS)
+        models = [f"{kind}:FOLDER" for kind in FOLDERS] + [f"{each}:…" for each in PROVIDERS]
         names = ", ".join((*BUILDERS, "none", *DEFAULT_MODELS, *models))
         raise ValidationError(f"no embedder is called {embedder!r}: use one of auto, {names}")
     provider, model = named
@@ -116,6 +128,45 @@ def build_embedder(
         how["batch"] = attrs.evolve(kind._MOST, texts=batch)
     made: Embedder = kind(model, **how)
     return made
+
+
+_HUB = re.compile(r"[\w.-]+/[\w.-]+")
+_FILES_OF: Mapping[str, Sequence[str]] = {
+    "onnx": ("model.onnx", "model.onnx_data", "onnx/model.onnx", "onnx/model.onnx_data"),
+    "static": ("model.safetensors", "*_StaticEmbedding/*"),
+}
+
+
+def is_hub_name(name: str) -> bool:
+    """Whether this is no folder here, and may be a model of Hugging Face's hub."""
+    return _HUB.fullmatch(name) is not None and not Path(name).is_dir()
+
+
+def model_folder(name: str, *, also: Sequence[str]) -> Path:
+    """Return the folder of a model, from the hub where ``name`` is one of its names.
+
+    ``also`` are the files that are fetched beside the configuration.
+
+    Raises:
+        NotAvailableError: it is a name of the hub, and that does not give the model.
+    """
+    if not is_hub_name(name):
+        return Path(name).expanduser()
+    wrong = f"there is no folder {name!r} here, and as a name of Hugging Face's hub"
+    try:
+        hub = importlib.import_module("huggingface_hub")
+    except ImportError as error:
+        raise NotAvailableError(
+            f"{wrong} it needs the package huggingface_hub: install it, or give a folder"
+        ) from error
+    files = ["*.json", "*/config.json", "*_Dense/model.safetensors", *also]
+    try:
+        return Path(hub.snapshot_download(name, allow_patterns=files))
+    except Exception as error:  # the hub's errors, and those of the network beneath
+        raise NotAvailableError(
+            f"{wrong} it could not be had ({type(error).__name__}: {str(error)[:200]}): see to the "
+            "name and the network, or give a folder"
+        ) from error
 
 
 def settings_embedder(settings: Settings, name: str) -> Embedder | None:
@@ -174,7 +225,7 @@ def build_sparse_encoder(
 
         return SpladeEncoder(what)
     if kind == "tei" and what:
-        from triptych_backends.providers import TEISparseEncoder
+        from triptych_providers import TEISparseEncoder
 
         given = ProviderAccess(base_url=what, base_url_origin=origin, base_url_source=source)
         return TEISparseEncoder(**access_arguments("tei", given, environ, concurrency=concurrency))

@@ -23,9 +23,9 @@ from triptych_factory.provider_access import (
 from triptych_factory.settings import Settings
 
 PROVIDERS: Mapping[str, str] = {
-    "anthropic": "triptych_backends.providers:AnthropicLLM",
-    "ollama": "triptych_backends.providers:OllamaLLM",
-    "openai": "triptych_backends.providers:OpenAILLM",
+    "anthropic": "triptych_providers:AnthropicLLM",
+    "ollama": "triptych_providers:OllamaLLM",
+    "openai": "triptych_providers:OpenAILLM",
 }
 
 
@@ -103,15 +103,15 @@ def _names() -> str:
 
 
 RERANKERS: Mapping[str, str] = {
-    "cohere": "triptych_backends.providers:CohereReranker",
-    "jina": "triptych_backends.providers:JinaReranker",
-    "voyage": "triptych_backends.providers:VoyageReranker",
+    "cohere": "triptych_providers:CohereReranker",
+    "jina": "triptych_providers:JinaReranker",
+    "voyage": "triptych_providers:VoyageReranker",
 }
 """Providers whose names include a model."""
 
 RERANK_SERVERS: Mapping[str, str] = {
-    "llamacpp": "triptych_backends.providers:LlamaCppReranker",
-    "tei": "triptych_backends.providers:TEIReranker",
+    "llamacpp": "triptych_providers:LlamaCppReranker",
+    "tei": "triptych_providers:TEIReranker",
 }
 """Servers with one model, whose names include an address."""
 

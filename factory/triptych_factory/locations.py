@@ -15,9 +15,9 @@ from pathlib import Path
 
 import attrs
 
-from triptych._internal.urls import query_of, shown_url, split_url, url_options
 from triptych.errors import ValidationError
 from triptych.records import check_text
+from triptych.resources.urls import query_of, shown_url, split_url, url_options
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 
@@ -28,8 +28,12 @@ _SERVERS = ("http", "https")
 _DATABASES = ("postgresql", "postgresql+psycopg", "postgres")
 _SEARCHED = "qdrant"
 
-_BESIDE = ("-wal", "-wal.owner", "-shm", "-journal", ".index", ".qdrant.lock")
-"""What SQLite and the search index put beside a database, by the end of its name."""
+_BESIDE = (
+    *("-wal", "-wal.owner", "-shm", "-journal", ".index", ".qdrant.lock"),
+    *(".results", ".results-journal"),
+)
+"""What SQLite, the search index and the semantic cache put beside a database, by the end of its
+name."""
 
 
 @attrs.frozen(kw_only=True, slots=True)

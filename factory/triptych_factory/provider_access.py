@@ -17,11 +17,11 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from triptych._internal.urls import shown_url
 from triptych.errors import ValidationError
+from triptych.resources.urls import shown_url
 
 if TYPE_CHECKING:
-    from triptych_backends.providers.connection import Connection
+    from triptych_providers.connection import Connection
 
 TRUSTED_HOSTS = "TRIPTYCH_TRUSTED_HOSTS"
 """The variable in which users name hosts, with or without a port, that may get their keys."""
@@ -208,7 +208,7 @@ def _is_loopback(host: str) -> bool:
 def _connection(
     provider: str, base_url: str | None, proxy: str | None, concurrency: int, ca_file: str | None
 ) -> Connection:
-    from triptych_backends.providers import Connection
+    from triptych_providers import Connection
 
     return Connection(proxy=proxy, concurrency=concurrency, ca_file=ca_file)
 
@@ -238,7 +238,7 @@ def _ollama_url(host: str) -> str:
 
 
 def _own_url(provider: str) -> str:
-    from triptych_backends.providers import anthropic, ollama, openai, rerankers, voyage
+    from triptych_providers import anthropic, ollama, openai, rerankers, voyage
 
     return {
         "anthropic": anthropic.ANTHROPIC_URL,

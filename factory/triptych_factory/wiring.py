@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import attrs
 
@@ -22,13 +22,13 @@ from triptych.chunking import (
     SentenceWindowChunker,
     default_chunkers,
 )
-from triptych.contracts import LLM, Embedder, SettingsStore, SparseEncoder, Store
+from triptych.contracts import LLM, Embedder, Reranker, SettingsStore, SparseEncoder, Store
 from triptych.copies.notes import UnfinishedStoreWarning, unfinished_copy
 from triptych.errors import ValidationError
 from triptych.search.file_location import file_locator
 from triptych.search.fusion import build_ranker
 from triptych.search.pipeline_record import Pipeline
-from triptych.service import Service
+from triptych.service import KnowledgeBase, Service
 from triptych.service.options import OpenOptions, ServiceOptions
 from triptych_factory.backends import connect, open_store
 from triptych_factory.embedders import (
@@ -53,20 +53,15 @@ from triptych_factory.trust import Trust, UntrustedSettingsWarning, remember
 
 if TYPE_CHECKING:
     from triptych.parsing import FileParsers
-    from triptych.search.cache_options import SemanticCache
     from triptych_factory.pipelines import Models
 
-_CHUNKING = ("chunker", "chunk_size", "chunk_overlap")
-_NAMED: Mapping[str, type] = {
-    **dict.fromkeys(
-        ("embedder", "llm", "next_embedder", "ranker", "reranker", "sparse_encoder"), str
-    ),
-    "semantic_cache": bool,
+_M = TypeVar("_M")
+_OBJECTS = {"reranker"} | {
+    field.name for field in attrs.fields(ServiceOptions) if not isinstance(field.default, str | int)
 }
-"""Options that are settings if they have this type, and objects otherwise."""
-_OBJECTS = {
-    *("chunkers", "executor", "retrievers", "rewriter", "postprocessors", "pipelines", "context"),
-}
+"""Options of `open_service` that are objects; of a model's name, or a switch, they are settings."""
+_NAMED = _OBJECTS & set(attrs.fields_dict(Settings))
+_NAMES = (str, bool)
 
 
 def every_format(ocr: bool | None = None) -> FileParsers:
@@ -74,7 +69,7 @@ def every_format(ocr: bool | None = None) -> FileParsers:
 
     ``ocr`` says whether scans are read; None is as the settings say.
     """
-    from triptych_backends.parsing import default_parser
+    from triptych_parsers import default_parser
 
     return default_parser(ocr=Settings.resolve().ocr if ocr is None else ocr)
 
@@ -86,20 +81,20 @@ def open_service(
     llm: LLM | str | None = "auto",
     create: bool = True,
     **options: Unpack[OpenOptions],
-) -> Service:
+) -> KnowledgeBase:
     """Implement `triptych.open`, which documents arguments and errors."""
     _check_names(options)
     given: dict[str, Any] = {name: each for name, each in options.items() if each is not None}
-    if "chunkers" in given and not given.keys().isdisjoint(_CHUNKING):
+    sizes = given.keys() & {"chunker", "chunk_size", "chunk_overlap"}
+    if "chunkers" in given and sizes:
         raise ValidationError(
-            f"chunkers have their own sizes: give chunkers, or {', '.join(_CHUNKING)}"
+            f"chunkers have their own sizes: give chunkers, or {', '.join(sorted(sizes))}"
         )
     models = {"embedder": embedder, "llm": llm}
     objects = {
         name: each
         for name, each in {**given, **models}.items()
-        if (name in _OBJECTS or (name in _NAMED and not isinstance(each, _NAMED[name])))
-        and each is not None
+        if name in _OBJECTS and each is not None and not (name in _NAMED and type(each) in _NAMES)
     }
     resolved = Settings.resolve(
         {
@@ -112,7 +107,10 @@ def open_service(
         warnings.warn(resolved.notice, UntrustedSettingsWarning, stacklevel=3)
     if is_server(resolved.url):
         return connect(resolved, [name for name, each in objects.items() if each != ()])
-    return wire(resolved, create=create, named=None, **objects)
+    reranker = objects.pop("reranker", None)
+    objects.setdefault("chunkers", settings_chunkers(resolved))
+    own = ServiceOptions(**objects)
+    return wire(resolved, own, reranker=reranker, create=create, named=None)
 
 
 def _check_names(options: Iterable[str]) -> None:
@@ -142,88 +140,56 @@ def _preload(model: object) -> None:
         preload()
 
 
+@attrs.define
+class _Made:
+    """The models that are made for a Service, which closes them."""
+
+    models: list[object] = attrs.field(factory=list)
+
+    def unless(self, given: _M | None, name: str, build: Callable[[str], _M | None]) -> _M | None:
+        """``given``, or else the model of this name; None for "none"."""
+        if given is not None or name == "none":
+            return given
+        made = build(name)
+        self.models.append(made)
+        return made
+
+
 def wire(
     settings: Settings,
+    given: ServiceOptions | None = None,
     *,
-    embedder: Embedder | None = None,
-    llm: LLM | None = None,
+    reranker: Reranker | None = None,
     named: Collection[str] | None = (),
     create: bool = True,
     preload: bool = False,
     dataset_id: str = "",
-    **objects: Unpack[OpenOptions],
-) -> Service:
+) -> KnowledgeBase:
     """Create a Service with the store and the models of ``settings``.
 
     The embedder "auto" is the one that made the vectors of the store, or of ``dataset_id`` if
     given; without vectors there is none. For a store without documents it is "local" if installed.
 
-    ``embedder``, ``llm`` and the other ``objects`` override those of the settings. A store that is
-    opened ``read_only`` caches no answers. ``pipelines`` are added to the pipelines of the settings
-    in ``named`` (default none, None for all). ``create`` tells whether to create a missing store.
-    ``preload`` loads a local model while the store is opened, for callers that will embed. Closing
-    the Service closes the store and the models that were created here.
+    The models and other objects of ``given``, its chunkers too, and ``reranker`` override those of
+    the settings. A store that is opened ``read_only`` caches no answers. ``given.pipelines`` are
+    added to the pipelines of the settings in ``named`` (default none, None for all). ``create``
+    tells whether to create a missing store. ``preload`` loads a local model while the store is
+    opened, for callers that will embed. Closing the Service closes the store and the models that
+    were created here.
     """
     if is_server(settings.url):
         return connect(settings)
-    location = parse_location(settings.url)
-    given: dict[str, Any] = {**objects, "embedder": embedder, "llm": llm}
-    made_here: list[object] = []
-
-    def model(name: str, build: Callable[[], Any]) -> Any:
-        if given.get(name) is not None:
-            return given[name]
-        if getattr(settings, name) == "none":
-            return None
-        made_here.append(made := build())
-        return made
-
+    location, made = parse_location(settings.url), _Made()
+    given = given or ServiceOptions(chunkers=settings_chunkers(settings))
     # The models come first: a misspelt one must not leave an empty store behind.
-    by_store = embedder is None and settings.embedder == "auto"
-    chosen = (
-        None
-        if by_store
-        else model("embedder", lambda: settings_embedder(settings, settings.embedder))
-    )
-    if settings.next_embedder == "auto" and given.get("next_embedder") is None:
-        raise ValidationError(
-            "next_embedder names the embedder to change to, such as local: it cannot be auto"
-        )
-    following = model("next_embedder", lambda: settings_embedder(settings, settings.next_embedder))
+    by_store = given.embedder is None and settings.embedder == "auto"
+    embedders = partial(settings_embedder, settings)
+    chosen = None if by_store else made.unless(given.embedder, settings.embedder, embedders)
     likely = _likely(location, settings, dataset_id) if by_store and preload else None
     if preload:
         _preload(likely if by_store else chosen)
-    writer = model("llm", lambda: _llms().settings_llm(settings, settings.llm))
-    reranks = model(
-        "reranker", lambda: _llms().settings_reranker(settings, settings.reranker, writer)
-    )
-    pipelines, models = _pipelines(settings, writer, objects.get("pipelines", ()), named)
-    steps = objects.get("postprocessors", ())
-    if reranks is not None:
-        from triptych.search.reranking import Rerank
-
-        steps = (Rerank(reranks), *steps)
-    options = ServiceOptions(
-        chunkers=objects.get("chunkers")
-        or build_chunkers(settings.chunker, settings.chunk_size, settings.chunk_overlap),
-        embedder=chosen,
-        next_embedder=following,
-        sparse_encoder=model("sparse_encoder", lambda: _sparse_encoder(settings)),
-        language=settings.language,
-        ranker=build_ranker(objects.get("ranker") or settings.ranker),
-        retrievers=objects.get("retrievers", ()),
-        rewriter=objects.get("rewriter"),
-        postprocessors=tuple(steps),
-        pipelines=pipelines,
-        context=objects.get("context"),
-        semantic_cache=_answers(settings, objects.get("semantic_cache")),
-        llm=writer,
-        embed_concurrency=settings.embed_concurrency,
-        executor=objects.get("executor"),
-        outliner=_outline,
-        own_paths=store_paths(location),
-        scratch=_scratch,
-    )
+    given = attrs.evolve(given, embedder=chosen, own_paths=store_paths(location))
+    options, of_pipelines = _options(settings, given, reranker, made, named)
     store = open_store(location, settings, create=create)
     name = None if chosen is None else setting_of(chosen.signature)
     if name is not None:
@@ -241,7 +207,59 @@ def wire(
             store.close()
             close_model(likely)
             raise
-        made_here.insert(0, chosen)
+        made.models.insert(0, chosen)
+    return _service(settings, store, options, location, [made.models, of_pipelines])
+
+
+def _options(
+    settings: Settings,
+    given: ServiceOptions,
+    reranker: Reranker | None,
+    made: _Made,
+    named: Collection[str] | None,
+) -> tuple[ServiceOptions, Sequence[object]]:
+    """The options of a Service with the models of ``settings`` where none is ``given``; and the
+    models that were made for pipelines."""
+    llms, encoder = _llms, settings.sparse_encoder
+    writer = made.unless(given.llm, settings.llm, lambda name: llms().settings_llm(settings, name))
+    reranker = made.unless(
+        reranker, settings.reranker, lambda name: llms().settings_reranker(settings, name, writer)
+    )
+    pipelines, models = _pipelines(settings, writer, given.pipelines, named)
+    steps = given.postprocessors
+    if reranker is not None:
+        from triptych.search.reranking import Rerank
+
+        steps = (Rerank(reranker), *steps)
+    options = attrs.evolve(
+        given,
+        sparse_encoder=made.unless(
+            given.sparse_encoder, encoder, lambda name: _sparse_encoder(settings, name)
+        ),
+        language=settings.language,
+        ranker=given.ranker or build_ranker(settings.ranker),
+        postprocessors=tuple(steps),
+        code_ranking=settings.code_ranking,
+        pipelines=pipelines,
+        semantic_cache=None
+        if settings.read_only
+        else given.semantic_cache or settings.semantic_cache,
+        llm=writer,
+        embed_concurrency=settings.embed_concurrency,
+        outliner=_outline,
+        scratch=_scratch,
+    )
+    return options, () if models is None else models.made
+
+
+def _service(
+    settings: Settings,
+    store: Store,
+    options: ServiceOptions,
+    location: Location,
+    models: Sequence[Sequence[object]],
+) -> Service:
+    """The Service over an open store; closing it closes ``models``."""
     kept = store.capabilities.settings
     if settings.question_log:
         from triptych.question_log import QuestionLog
@@ -252,15 +270,15 @@ def wire(
         options = attrs.evolve(options, locate=file_locator(kept), forget_files=forget)
 
     def close_models() -> None:
-        for made in (*made_here, *(() if models is None else models.made)):
-            close_model(made)
+        for each in (model for several in models for model in several):
+            close_model(each)
 
     service = Service(store, options=options, on_close=close_models)
     unfinished = unfinished_copy(kept)
     if unfinished is not None:
         try:
             text = f"{unfinished}: {unfinished.hint}"
-            warnings.warn(text, UnfinishedStoreWarning, stacklevel=4)
+            warnings.warn(text, UnfinishedStoreWarning, stacklevel=5)
         except UnfinishedStoreWarning:  # where warnings are errors
             service.close()
             raise
@@ -300,7 +318,7 @@ def _outline(name: str, content: str) -> str | None:
     stem, dot, ending = name.rpartition("/")[2].rpartition(".")
     if not (stem and dot) or ending.lower() in _WITHOUT_OUTLINE:
         return None  # most documents: they need not load the parsers
-    from triptych_backends.parsing.code import outline_of
+    from triptych_parsers.code import outline_of
 
     return outline_of(name, content)
 
@@ -329,19 +347,9 @@ def _of_store(
     return recall_embedder(signature, settings) if signature else None
 
 
-def _answers(settings: Settings, given: SemanticCache | bool | None) -> SemanticCache | None:
-    """How answers are kept: those of a store that is only read are not."""
-    wanted = settings.semantic_cache if given is None else given
-    if settings.read_only or wanted is False:
-        return None
-    from triptych.search.cache_options import to_cache
-
-    return to_cache(wanted)
-
-
-def _sparse_encoder(settings: Settings) -> SparseEncoder | None:
+def _sparse_encoder(settings: Settings, name: str) -> SparseEncoder | None:
     return build_sparse_encoder(
-        settings.sparse_encoder,
+        name,
         origin=settings.origin("sparse_encoder"),
         source=settings.place("sparse_encoder"),
         environ=with_ca_file(settings.ca_file),
@@ -377,6 +385,11 @@ CHUNKERS: Mapping[str, Callable[..., ChunkerSet]] = {
     "sentence-window": _sentences,
 }
 """The values of the setting ``chunker``: each takes ``size`` and ``overlap``, in code points."""
+
+
+def settings_chunkers(settings: Settings) -> ChunkerSet:
+    """Return the chunkers that the settings name."""
+    return build_chunkers(settings.chunker, settings.chunk_size, settings.chunk_overlap)
 
 
 def build_chunkers(name: str, size: int | None = None, overlap: int | None = None) -> ChunkerSet:

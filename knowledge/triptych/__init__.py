@@ -1,11 +1,11 @@
 """Triptych: a layered knowledge base that a Python program embeds.
 
-Start with `open`, which returns a `Service`. The stub ``__init__.pyi`` lists the public names, each
-with the module that defines it. A name is imported when it is first used, so that
+Start with `open`, which returns a `KnowledgeBase`. The stub ``__init__.pyi`` lists the public
+names, each with the module that defines it. A name is imported when it is first used, so that
 ``import triptych`` costs next to nothing.
 """
 
-from triptych._internal.lazy import lazy_exports
+from triptych.runtime.lazy import lazy_exports
 
 __all__, __getattr__, __dir__ = lazy_exports(__name__, __file__)
 

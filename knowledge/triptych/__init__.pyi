@@ -57,9 +57,13 @@ from triptych.search.result_formats import (
     format_text as format_text,
     format_xml as format_xml,
 )
-from triptych.service import Service as Service, ServiceOptions as ServiceOptions
+from triptych.service import (
+    KnowledgeBase as KnowledgeBase,
+    Service as Service,
+    ServiceOptions as ServiceOptions,
+)
+from triptych.service.knowledge_base import Dataset as Dataset
 from triptych.service.options import OpenOptions as OpenOptions
-from triptych.service.views import Dataset as Dataset
 from triptych.shortcuts import (
     ingest_directory as ingest_directory,
     ingest_file as ingest_file,

@@ -10,7 +10,7 @@ from triptych.service.options import OpenOptions
 
 if TYPE_CHECKING:
     from triptych.parsing import FileParsers
-    from triptych.service import Service
+    from triptych.service import KnowledgeBase
 
 
 def every_format(ocr: bool | None = None) -> FileParsers:
@@ -30,7 +30,7 @@ def open(
     llm: LLM | str | None = "auto",
     create: bool = True,
     **options: Unpack[OpenOptions],
-) -> Service:
+) -> KnowledgeBase:
     """Open the knowledge base at ``url``; use it in a ``with`` block, or call its ``close``.
 
     Settings that are not given come from ``TRIPTYCH_*`` environment variables, then from the

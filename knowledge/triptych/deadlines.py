@@ -7,7 +7,6 @@ batches; batches committed before the deadline remain. A nested deadline cannot 
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,30 +21,28 @@ class CancelScope:
     __slots__ = ("_cancelled", "_expires", "_outer")
 
     def __init__(self, expires: float, outer: CancelScope | None) -> None:
-        self._expires = expires
+        self._expires: float = expires if outer is None else min(expires, outer._expires)
         self._outer = outer
-        self._cancelled = threading.Event()
+        self._cancelled = False
 
     def cancel(self) -> None:
         """End the calls inside this block at their next check."""
-        self._cancelled.set()
+        self._cancelled = True
 
     @property
     def cancelled(self) -> bool:
         """Whether `cancel` was called here or on a block around this one."""
         outer = self._outer
-        return self._cancelled.is_set() or (outer is not None and outer.cancelled)
+        return self._cancelled or (outer is not None and outer.cancelled)
 
     @property
     def remaining(self) -> float:
         """Seconds left; infinity without a deadline, never below zero."""
-        left = self._expires - time.monotonic()
-        if self._outer is not None:
-            left = min(left, self._outer.remaining)
-        return max(left, 0.0)
+        return max(self._expires - time.monotonic(), 0.0)
 
 
-_current: ContextVar[CancelScope | None] = ContextVar("triptych_deadline", default=None)
+CURRENT: ContextVar[CancelScope | None] = ContextVar("triptych_deadline", default=None)
+"""The innermost block around a call."""
 
 
 @contextmanager
@@ -59,17 +56,17 @@ def deadline(seconds: float | None = None) -> Iterator[CancelScope]:
     if seconds is not None and not (number and seconds >= 0):
         raise ValidationError(f"a deadline is a number of seconds from 0 up, not {seconds!r}")
     expires = math.inf if seconds is None else time.monotonic() + seconds
-    scope = CancelScope(expires, _current.get())
-    token = _current.set(scope)
+    scope = CancelScope(expires, CURRENT.get())
+    token = CURRENT.set(scope)
     try:
         yield scope
     finally:
-        _current.reset(token)
+        CURRENT.reset(token)
 
 
 def check(doing: str = "the call") -> None:
     """Raise `CancelledError` when the deadline around this call has passed or was cancelled."""
-    scope = _current.get()
+    scope = CURRENT.get()
     if scope is None:
         return
     if scope.cancelled:
@@ -83,7 +80,7 @@ def check(doing: str = "the call") -> None:
 
 def remaining() -> float | None:
     """Seconds left before the deadline around this call, None when there is none."""
-    scope = _current.get()
+    scope = CURRENT.get()
     if scope is None:
         return None
     left = scope.remaining

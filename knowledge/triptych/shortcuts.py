@@ -31,11 +31,11 @@ from triptych.records import (
 )
 from triptych.records.queries import QuestionOptions
 from triptych.search.result_formats import FORMATS
-from triptych.service import Service
+from triptych.service import KnowledgeBase, service_of
 from triptych.sync.reading import FileSet
 from triptych.sync.roots import SyncOptions
 
-Store: TypeAlias = Service | str | os.PathLike[str] | None
+Store: TypeAlias = KnowledgeBase | str | os.PathLike[str] | None
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -146,7 +146,7 @@ def get_chunk(
     """
     with _opened(service, to_write=False) as kb:
         kb.list_documents(dataset_id, limit=1)
-        for chunk in kb.chunks.iter_chunks(dataset_id, name):
+        for chunk in service_of(kb, "reading a chunk").chunks.iter_chunks(dataset_id, name):
             if chunk.chunk_id == chunk_id:
                 kb.get_document(dataset_id, chunk.doc_name)  # one that has expired is not there
                 return chunk
@@ -202,8 +202,8 @@ def _with_category(document: NewDocument) -> NewDocument:
 
 
 @contextmanager
-def _opened(service: Store, *, to_write: bool) -> Iterator[Service]:
-    if isinstance(service, Service):
+def _opened(service: Store, *, to_write: bool) -> Iterator[KnowledgeBase]:
+    if isinstance(service, KnowledgeBase):
         yield service
         return
     with open_store(service, create=to_write) as kb:

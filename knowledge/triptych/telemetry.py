@@ -1,7 +1,7 @@
 """Running operations, for observers of this process.
 
 Nothing is measured unless `observe` was called: an operation without an observer only tests a
-variable. `triptych_adapters.telemetry` has observers for OpenTelemetry and Prometheus.
+variable. `triptych_server.telemetry` has observers for OpenTelemetry and Prometheus.
 
 An operation has only sizes, counts, names of lanes and signatures of models. It never has texts of
 documents or queries, names of documents or datasets, or secrets.
@@ -140,6 +140,12 @@ class _Unobserved(Operation):
     """Every operation while nobody observes: it keeps nothing."""
 
     __slots__ = ()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        pass
 
     def note(self, **attributes: Value) -> None:
         pass

@@ -27,7 +27,7 @@ from triptych.errors import NotFoundError, ValidationError
 from triptych.installation import lacking
 from triptych.records import Failure, NewDocument, PutReport, SourceDocument
 from triptych.records.metadata import DATE, metadata_to_plain
-from triptych.service import Service
+from triptych.service import KnowledgeBase
 
 _ROWS_AT_ONCE: Final = 1_024
 
@@ -157,7 +157,7 @@ def _text(value: object) -> str:
 
 
 def import_jsonl(
-    service: Service,
+    service: KnowledgeBase,
     dataset_id: str,
     lines: Iterable[bytes | str],
     *,
@@ -177,7 +177,7 @@ def import_jsonl(
 
 
 def import_parquet(
-    service: Service,
+    service: KnowledgeBase,
     dataset_id: str,
     file: str | os.PathLike[str],
     *,
@@ -198,7 +198,7 @@ def import_parquet(
 
 
 def _put(
-    service: Service,
+    service: KnowledgeBase,
     dataset_id: str,
     rows: Iterable[tuple[int, Callable[[], object]]],
     unit: str,
@@ -267,7 +267,7 @@ def _parquet_rows(path: Path) -> Iterator[tuple[int, Callable[[], object]]]:
 
 
 def iter_exported(
-    service: Service, dataset_id: str, *, versions: bool = False
+    service: KnowledgeBase, dataset_id: str, *, versions: bool = False
 ) -> Iterator[dict[str, Any]]:
     """Yield the documents of a dataset, sorted by name, each as the object of an exported line.
 
@@ -283,7 +283,7 @@ def iter_exported(
 
 
 def _exported(
-    service: Service, dataset_id: str, name: str, versions: bool
+    service: KnowledgeBase, dataset_id: str, name: str, versions: bool
 ) -> Iterator[dict[str, Any]]:
     try:
         kept: Sequence[int | None] = (
@@ -324,7 +324,7 @@ def _line(document: SourceDocument) -> dict[str, Any]:
 
 
 def export_jsonl(
-    service: Service, dataset_id: str, stream: IO[bytes], *, versions: bool = False
+    service: KnowledgeBase, dataset_id: str, stream: IO[bytes], *, versions: bool = False
 ) -> int:
     """Write the documents of a dataset to ``stream`` as lines of UTF-8; return the number of lines.
 

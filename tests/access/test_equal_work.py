@@ -22,14 +22,13 @@ from support.key_pair import OURS, THEIRS
 from triptych.errors import NotFoundError
 from triptych.records import Layer
 from triptych.service import Service, ServiceOptions
-from triptych.testing.fakes import FakeEmbedder
-from triptych_adapters.http.app import create_app
-from triptych_adapters.keys import KeyAuthenticator, KeyStore
 from triptych_adapters.tools import knowledge_tools
-from triptych_adapters.wire.operations import OPERATIONS
-from triptych_adapters.wire.routes import ROUTES, query_pairs
+from triptych_adapters.wire import OPERATIONS, ROUTES, query_pairs
 from triptych_backends.sqlite import SqliteStore
 from triptych_backends.sqlite.session import SqliteSession
+from triptych_server.http import create_app
+from triptych_server.keys import KeyAuthenticator, KeyStore
+from triptych_testing.fakes import FakeEmbedder
 
 HIDDEN, MISSING = "theirs/zebra.md", "theirs/zebrb.md"
 CITED = {"dataset_id": "kb", "version": 2, "start": 0, "end": 6, "text": "# Tide"}

@@ -25,11 +25,10 @@ from triptych.errors import (
     ValidationError,
 )
 from triptych.service import Service
-from triptych_adapters.keys import KeyAuthenticator, KeyStore, authenticator
-from triptych_adapters.keys.authenticator import RateLimiter
 from triptych_backends.filesystem import FilesStore
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sqlite import SqliteStore
+from triptych_server.keys import KeyAuthenticator, KeyStore, RateLimiter, authenticator
 
 
 @pytest.fixture

@@ -12,25 +12,25 @@ import pytest
 
 import triptych
 from support.access_pair import OURS, THEIRS, Pair, filled, names_nothing, options
+from support.rows import each_row
 from triptych import contracts
 from triptych.access import Access
 from triptych.access.changes import AccessChanges
 from triptych.access.chunks import AccessChunks
 from triptych.access.documents import AccessDocuments, AccessVersions
 from triptych.access.layers import AccessLayers
-from triptych.access.store import AccessAnswers, AccessDocumentSearch, AccessSettings
+from triptych.access.store import AccessDocumentSearch, AccessSettings
 from triptych.contracts.defaults import Repositories
 from triptych.errors import AccessDeniedError, NotAvailableError, NotFoundError, TriptychError
 from triptych.question_log import QuestionLog
-from triptych.records import NewDocument
-from triptych.records.spaces import dense
+from triptych.records import NewDocument, dense
 from triptych.search import Pipeline
 from triptych.service import Service
 from triptych.sync import DirectorySync, SyncRoot
-from triptych.testing.fakes import ScriptedLLM
 from triptych.text import get_analyzer
 from triptych_adapters.tools import knowledge_tools
 from triptych_backends.memory import MemoryStore
+from triptych_testing.fakes import ScriptedLLM
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def kb() -> Iterator[Service]:
 # What stands under every method
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("view", "contract"),
     [
         (AccessDocuments, contracts.DocumentRepo),
@@ -51,7 +51,6 @@ def kb() -> Iterator[Service]:
         (AccessLayers, contracts.LayerRepo),
         (AccessDocumentSearch, contracts.DocLevelSearcher),
         (AccessSettings, contracts.SettingsStore),
-        (AccessAnswers, contracts.AnswerCache),
         (AccessChanges, contracts.ChangeReader),
     ],
 )
@@ -68,7 +67,7 @@ def test_every_method_of_a_repository_is_decided_on(view: type, contract: type) 
 def test_a_capability_that_nobody_decided_on_is_not_there(kb: Service) -> None:
     known = {
         "versions", "document_search",
-        "settings", "sparse", "answers", "changes", "journal",
+        "settings", "sparse", "changes",
     }  # fmt: skip
     for access in (Access(can_write=True), Access(where=OURS, can_write=True)):
         found = attrs.asdict(kb.restricted(access).capabilities, recurse=False)

@@ -14,11 +14,11 @@ from support.cli_run import Shell, fresh_shell
 from support.servers import served
 from triptych import NewDocument, NotAvailableError, Service
 from triptych.access import Access
-from triptych.copies.copy import copy_store
+from triptych.copies import copy_store
 from triptych.errors import AccessDeniedError
-from triptych.search.file_location import synced_folders
+from triptych.search import synced_folders
 from triptych.sync import DirectorySync, SyncRoot
-from triptych_adapters.keys import KeyStore, authenticator
+from triptych_server.keys import KeyStore, authenticator
 
 pytest.importorskip("uvicorn")
 

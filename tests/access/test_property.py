@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given, settings, strategies as st
 
 from support.access_pair import options
+from support.examples import examples
 from triptych.access import Access
 from triptych.records import Layer
 from triptych.service import Service
@@ -79,7 +80,7 @@ def said(service: Service, question: str, given: dict[str, Any]) -> Any:
     return hits, found.exhausted, found.warnings, found.evidence
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(writes, st.lists(st.tuples(questions, asked), min_size=1, max_size=4))
 def test_a_search_under_a_filter_is_that_of_a_store_without_others(
     several: list[tuple[str, str, str, str, str]], searches: list[tuple[str, dict[str, Any]]]

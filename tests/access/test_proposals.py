@@ -16,8 +16,9 @@ from test_restricted import WRITES
 
 from support.access_pair import options
 from support.asgi import Client
-from triptych.access import Access, proposals as module
-from triptych.access.proposals import Proposal, Proposals, changes_of, signs_of
+from triptych import proposals as module
+from triptych.access import Access
+from triptych.access.proposals import Proposal
 from triptych.access.view import AccessView
 from triptych.errors import (
     AccessDeniedError,
@@ -29,21 +30,23 @@ from triptych.errors import (
     ProviderError,
     ValidationError,
 )
+from triptych.proposals import Proposals, changes_of, signs_of
 from triptych.records import NewDocument
 from triptych.service import Service, ServiceOptions
-from triptych.testing.fakes import FakeEmbedder
-from triptych_adapters.client import connect
-from triptych_adapters.keys import KeyAuthenticator, KeyStore
 from triptych_adapters.tools import knowledge_tools
 from triptych_backends.filesystem import FilesStore
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sqlite import SqliteStore
+from triptych_server.client import connect
+from triptych_server.keys import KeyAuthenticator, KeyStore
+from triptych_testing.fakes import FakeEmbedder
 
 STORES: dict[str, Callable[[Path], Any]] = {
     "memory": lambda folder: MemoryStore(),
     "sqlite": lambda folder: SqliteStore.open(folder / "kb.db"),
     "files": lambda folder: FilesStore.open(folder / "kb"),
 }
+KEPT = "triptych.access.proposals"
 EVERYTHING = {"$name": {"$exists": True}}
 
 
@@ -384,12 +387,12 @@ def test_what_waits_is_limited_and_what_was_decided_is_forgotten_in_order(
     kb: Service, bot: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = Proposals.of(kb)
-    monkeypatch.setattr(module, "MOST_DECIDED", 3)
+    monkeypatch.setattr(f"{KEPT}.MOST_DECIDED", 3)
     for at in range(5):
         kept.refuse(kb, "kb", propose(bot, f"{at}.md"), "ann")
     waiting = propose(bot, "5.md", "x" * 4_000)
     assert [each.name for each in kept.list("kb")] == ["2.md", "3.md", "4.md", "5.md"]
-    monkeypatch.setattr(module, "MOST_CHARACTERS", 9_000)
+    monkeypatch.setattr(f"{KEPT}.MOST_CHARACTERS", 9_000)
     report = bot.put_documents("kb", {f"{at}.md": "y" * 2_000 for at in (6, 7, 8)})
     assert [type(each.error) for each in report.failed] == [
         PendingReviewError, AccessDeniedError, AccessDeniedError,
@@ -403,7 +406,7 @@ def test_what_one_caller_has_waiting_leaves_the_others_their_room(
     kept, other = Proposals.of(kb), kb.restricted(Access(can_write=True, agent=True, caller="2"))
     report = bot.put_documents("kb", {f"{at}.md": "x" * 90_000 for at in range(60)})
     assert sum(isinstance(each.error, PendingReviewError) for each in report.failed) == 11
-    monkeypatch.setattr(module, "MOST_WAITING", 12)
+    monkeypatch.setattr(f"{KEPT}.MOST_WAITING", 12)
     assert propose(bot, "small.md")
     for _ in range(2):
         with pytest.raises(AccessDeniedError, match="too many proposals of this caller"):
@@ -421,8 +424,8 @@ def test_a_caller_that_writes_at_once_has_no_more_room(
 ) -> None:
     kept, start = Proposals.of(kb), Barrier(6)
     if apart:  # as processes are
-        monkeypatch.setattr(module, "_ADDING", nullcontext())
-    monkeypatch.setattr(module, "MOST_WAITING", 12)
+        monkeypatch.setattr(f"{KEPT}._ADDING", nullcontext())
+    monkeypatch.setattr(f"{KEPT}.MOST_WAITING", 12)
 
     def burst(of: int) -> list[str]:
         start.wait()
@@ -441,7 +444,7 @@ def test_a_refusal_is_remembered_whatever_is_decided_of_others(
     kb: Service, bot: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept, other = Proposals.of(kb), kb.restricted(Access(can_write=True, agent=True, caller="2"))
-    monkeypatch.setattr(module, "MOST_DECIDED", 3)
+    monkeypatch.setattr(f"{KEPT}.MOST_DECIDED", 3)
     kept.refuse(kb, "kb", propose(bot), "ann")
     for at in range(5):
         kept.refuse(kb, "kb", propose(other, f"{at}.md"), "ann")
@@ -556,7 +559,7 @@ def keys(kb: Service) -> dict[str, str]:
 
 @pytest.fixture
 def clients(kb: Service, keys: dict[str, str]) -> dict[str, Client]:
-    from triptych_adapters.http.app import create_app
+    from triptych_server.http import create_app
 
     app = create_app(kb, authenticate=KeyAuthenticator(kb, KeyStore.of(kb)), write=True)
     return {name: Client(app, Authorization=f"Bearer {token}") for name, token in keys.items()}

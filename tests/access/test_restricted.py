@@ -24,11 +24,12 @@ from triptych.errors import (
     TriptychError,
     ValidationError,
 )
-from triptych.layers import LayerBuilder
+from triptych.layers import LayerBuilder, LayerJournal
 from triptych.records import Layer, ModelUsage, NewDocument, QuarantinedLayer, RebuildScope
-from triptych.service import Service
-from triptych.service.operations import Effect, operations_of
+from triptych.service import Effect, Service
+from triptych.service.operations import operations_of
 from triptych_backends.memory import MemoryStore
+from triptych_testing.fakes import FakeLLM
 
 
 @pytest.fixture
@@ -84,7 +85,8 @@ def test_every_method_that_writes_has_a_case() -> None:
 
 def test_every_public_method_says_what_it_does() -> None:
     methods = {name for name, each in inspect.getmembers(Service, inspect.isfunction)}
-    assert {each for each in methods if each[0] != "_"} - set(operations_of(Service)) == {"close"}
+    others = {each for each in methods if each[0] != "_"} - set(operations_of(Service))
+    assert others == {"close", "dataset", "pipeline", "restricted"}
 
 
 def test_what_an_access_looks_at_is_given_by_name() -> None:
@@ -391,11 +393,12 @@ def test_whoever_writes_a_whole_dataset_builds_layers_with_the_journal_of_the_st
             kb.put_document(dataset_id, "a.md", "An anchor.")
         caller = kb.restricted(Access(dataset_ids=["kb"], can_write=True))
         assert LayerBuilder(caller).plan("kb").warnings == ()
-        journal, own = caller.capabilities.journal, kb.capabilities.journal
-        assert journal is not None
+        settings, own = caller.capabilities.settings, kb.capabilities.settings
+        assert settings is not None
         assert own is not None
+        journal = LayerJournal(settings)
         journal.record_usage("kb", ModelUsage(model="m", calls=1))
-        assert [each.calls for each in own.usage("kb")] == [1]
+        assert [each.calls for each in LayerJournal(own).usage("kb")] == [1]
         quarantined = QuarantinedLayer(
             dataset_id="zoo",
             doc_name="a.md",
@@ -406,11 +409,17 @@ def test_whoever_writes_a_whole_dataset_builds_layers_with_the_journal_of_the_st
             message="",
             quarantined_at=datetime.now(UTC),
         )
-        with pytest.raises(NotFoundError):
+        with pytest.raises(AccessDeniedError):
             journal.quarantine(quarantined)
         journal.quarantine(attrs.evolve(quarantined, dataset_id="kb"))
         assert [each.doc_name for each in LayerBuilder(caller).quarantined("kb")] == ["a.md"]
-        with pytest.raises(NotFoundError):
-            journal.usage("zoo")
-        for access in (Access(), Access(where=OURS, can_write=True)):
-            assert kb.restricted(access).capabilities.journal is None
+        LayerJournal(own).record_usage("zoo", ModelUsage(model="m", calls=1))
+        assert journal.usage("zoo") == []
+        reader = LayerBuilder(kb.restricted(Access()), llm := FakeLLM())
+        assert [each.doc_name for each in reader.quarantined("kb")] == ["a.md"]
+        with pytest.raises(AccessDeniedError):
+            reader.apply(reader.plan("kb"))
+        assert not llm.requests
+        kb.put_document("kb", "ours.md", "An anchor.", OURS)
+        ours = kb.restricted(Access(where=OURS, can_write=True))
+        assert "forgotten" in LayerBuilder(ours).plan("kb").warnings[0]

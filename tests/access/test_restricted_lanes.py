@@ -10,8 +10,8 @@ from support.access_pair import OURS, filled, names_nothing
 from triptych.access import Access
 from triptych.errors import NotFoundError
 from triptych.records import Candidate, ResolvedQuery
-from triptych.search.pipeline_record import Pipeline
-from triptych.testing.fakes import ScriptedLLM
+from triptych.search import Pipeline
+from triptych_testing.fakes import ScriptedLLM
 
 
 def test_pipelines_are_those_of_the_callers_datasets() -> None:

@@ -12,13 +12,11 @@ import pytest
 
 from support.access_pair import DOCUMENTS, OURS, options
 from support.asgi import Client
-from triptych.search.pipeline_record import Pipeline
-from triptych.service import Service
-from triptych.service.operations import Effect
-from triptych_adapters.keys import KeyAuthenticator, KeyStore, authenticator
-from triptych_adapters.wire.operations import OPERATIONS
-from triptych_adapters.wire.routes import ROUTES
+from triptych.search import Pipeline
+from triptych.service import Effect, Service
+from triptych_adapters.wire import OPERATIONS, ROUTES
 from triptych_backends.memory import MemoryStore
+from triptych_server.keys import KeyAuthenticator, KeyStore, authenticator
 
 pytest.importorskip("starlette")
 
@@ -54,7 +52,7 @@ def twin() -> Iterator[Service]:
 
 
 def client(service: Service, **key: Any) -> Client:
-    from triptych_adapters.http.app import create_app
+    from triptych_server.http import create_app
 
     keys = KeyStore.of(service)
     made = keys.add("test", **key)
@@ -145,7 +143,7 @@ def test_a_key_of_a_dataset_may_not_write_when_it_reads(whole: Service) -> None:
 
 
 def test_bad_keys_are_refused_alike(whole: Service) -> None:
-    from triptych_adapters.http.app import create_app
+    from triptych_server.http import create_app
 
     keys = KeyStore.of(whole)
     gone = keys.add("gone")
@@ -179,7 +177,7 @@ def test_a_key_that_asks_too_often_is_told_when(whole: Service) -> None:
 
 
 def test_a_key_that_ends_is_refused_from_then_on(whole: Service) -> None:
-    from triptych_adapters.http.app import create_app
+    from triptych_server.http import create_app
 
     keys = KeyStore.of(whole)
     made = keys.add("web", expires_at=datetime.now(UTC) + timedelta(hours=1))
@@ -194,14 +192,14 @@ def test_a_key_that_ends_is_refused_from_then_on(whole: Service) -> None:
 @pytest.mark.parametrize("door", ["http", "mcp"])
 def test_a_key_is_refused_where_none_are_checked(door: str, scheme: str) -> None:
     """As after the first key was made: a server that ignored it would let an agent do all."""
-    from triptych_adapters.http.app import create_app
+    from triptych_server.http import create_app
 
     with base(lambda dataset_id, metadata: True) as service:
         app: Any = create_app(service, write=True)
         if door == "mcp":
             pytest.importorskip("mcp")
-            from triptych_adapters.mcp.http import make_app
-            from triptych_adapters.mcp.server import ServerOptions, make_server
+            from triptych_server.mcp.http import make_app
+            from triptych_server.mcp.server import ServerOptions, make_server
 
             app = make_app(make_server(service, ServerOptions(write=True)))
         token = KeyStore.of(service).add("the bot", can_write=True, agent=True).token

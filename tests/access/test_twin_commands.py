@@ -22,8 +22,8 @@ from support.cli_run import fresh_shell, ran
 from support.key_pair import FILTERS, OURS, THEIRS, KeyPair, key_pair, without_times
 from support.servers import served
 from triptych_adapters.cli.app import COMMANDS
-from triptych_adapters.keys import KeyAuthenticator, KeyStore
 from triptych_adapters.tools import TOOL_NAMES, knowledge_tools
+from triptych_server.keys import KeyAuthenticator, KeyStore
 
 NAMES = [
     {"dataset_id": "kb", "name": "ours/tide.md"},
@@ -45,7 +45,11 @@ TOOLS: dict[str, list[dict[str, Any]]] = {
         {"query": "zebra anchor", "token_budget": 300},
         {"query": "zebra anchor", "token_budget": 600, "prefix_tokens": 200},
     ],
-    "knowledge_get": [*NAMES, {**NAMES[0], "version": 1}, {**NAMES[1], "version": 1}],
+    "knowledge_get": [
+        *NAMES,
+        *({**each, "version": 1} for each in NAMES[:2]),
+        *({**each, "related": True} for each in NAMES),
+    ],
     "knowledge_list": [
         {"dataset_id": "kb"},
         {"dataset_id": "zoo"},
@@ -74,6 +78,8 @@ COMMAND_ROWS: dict[str, list[list[str]]] = {
     ],
     "similar": [[each["name"]] for each in NAMES]
     + [["ours/tide.md", "-d", each] for each in PLACES],
+    "related": [[each["name"]] for each in NAMES]
+    + [["ours/tide.md:1", "-d", each] for each in PLACES],
     "ask": [["where", "is", "the", "zebra"], ["the", "anchor", "-d", "zoo"]],
     "context": [
         *(["zebra", "anchor"], ["zebra", "-d", "zoo"]),
@@ -115,7 +121,7 @@ COMMAND_ROWS: dict[str, list[list[str]]] = {
     "remove": [["folder"]],
     "import": [["documents.jsonl", "-d", each] for each in PLACES],
     "restore": [["-d", each["dataset_id"], each["name"], "1"] for each in NAMES],
-    "admin": [*(["create", each] for each in PLACES), ["spaces", "list"], ["keys", "list"]],
+    "admin": [*(["create", each] for each in PLACES), ["keys", "list"]],
     "rebuild": [["-d", each] for each in PLACES],
     "embed": [["-d", each] for each in PLACES],
     "delete": [
@@ -137,6 +143,7 @@ NOT_ASKED = {
     "init": "makes a store on this machine",
     "watch": "is sync, until it is interrupted",
     "mcp": "has its tools above",
+    **dict.fromkeys(("install", "uninstall"), "writes files of this machine, and reads no store"),
 }
 
 
@@ -174,8 +181,8 @@ def test_over_mcp_a_key_is_answered_as_if_there_was_nothing_else(pair: KeyPair) 
     from mcp.client.streamable_http import streamable_http_client
 
     from support.mcp_clients import ERAS, connected, served as over_mcp
-    from triptych_adapters.mcp.http import make_app
-    from triptych_adapters.mcp.server import ServerOptions, make_server
+    from triptych_server.mcp.http import make_app
+    from triptych_server.mcp.server import ServerOptions, make_server
 
     said = []
     for service in pair.services:
@@ -209,7 +216,10 @@ def prompt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "json"])
+# Each form by one of the two filters: the other two pairs are shown over HTTP.
+@pytest.mark.parametrize(
+    ("pair", "form"), [("metadata", []), ("prefix", ["--json"])], indirect=["pair"]
+)
 def test_a_command_answers_as_if_there_was_nothing_else(
     form: list[str], pair: KeyPair, prompt: Path
 ) -> None:

@@ -18,11 +18,19 @@ pytest.importorskip("starlette")
 
 from support.asgi import Client
 from support.key_pair import FILTERS, OURS, THEIRS, KeyPair, key_pair, without_times
-from triptych.answers.pack import ContextReceipt, ReceiptPiece, ReceiptQuery
+from support.rows import each_row
+from triptych.answers import ContextReceipt, ReceiptPiece, ReceiptQuery
 from triptych.records.serialization import to_json
+from triptych.service import Effect
 from triptych.signatures import content_sha256
-from triptych_adapters.wire.operations import OPERATIONS, PIPELINE_OPERATIONS, Effect
-from triptych_adapters.wire.routes import PIPELINE_ROUTES, ROUTES, Route, query_pairs
+from triptych_adapters.wire import (
+    OPERATIONS,
+    PIPELINE_OPERATIONS,
+    PIPELINE_ROUTES,
+    ROUTES,
+    Route,
+    query_pairs,
+)
 
 Rows = list[dict[str, Any]]
 
@@ -415,8 +423,20 @@ def requests(route: Route, rows: Rows, name: str) -> Iterator[tuple[str, str, di
                 yield route.method, url, {"params": pairs}
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
-def test_an_operation_answers_as_if_there_was_nothing_else(name: str, pair: KeyPair) -> None:
+READING = [name for name, each in OPERATIONS.items() if each.effect is Effect.READS]
+
+
+@each_row("name", READING)
+def test_what_reads_answers_as_if_there_was_nothing_else(name: str, pair: KeyPair) -> None:
+    _is_answered_alike(name, pair)
+
+
+@pytest.mark.parametrize("name", [name for name in OPERATIONS if name not in READING])
+def test_what_writes_answers_as_if_there_was_nothing_else(name: str, pair: KeyPair) -> None:
+    _is_answered_alike(name, pair)
+
+
+def _is_answered_alike(name: str, pair: KeyPair) -> None:
     ask = Both(pair)
     # When a document came here is another moment in each store, also where nothing is written.
     ask.wrote = OPERATIONS[name].effect is not Effect.READS or name == "changes"
@@ -437,17 +457,29 @@ def test_an_operation_answers_as_if_there_was_nothing_else(name: str, pair: KeyP
     assert ask.statuses - {400, 422}, ask.statuses
 
 
-@pytest.mark.parametrize("name", PIPELINE_OPERATIONS)
+@each_row("name", PIPELINE_OPERATIONS)
 def test_a_pipeline_answers_as_if_there_was_nothing_else(name: str, pair: KeyPair) -> None:
     ask = Both(pair)
     for method, url, given in requests(PIPELINE_ROUTES[name], ROWS[name], name):
         ask(method, url, **given)
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@each_row("name", [name for name in OTHERS if name not in WRITING])
 def test_a_route_beside_them_answers_as_if_there_was_nothing_else(name: str, pair: KeyPair) -> None:
     ask = Both(pair)
-    ask.wrote = name in WRITING
+    for method, url, given in OTHERS[name]:
+        ask(method, url, **given)
+
+
+# Each by one of the two filters: operations are asked by both.
+@pytest.mark.parametrize(
+    ("pair", "name"),
+    [(list(FILTERS)[at % 2], name) for at, name in enumerate(WRITING)],
+    indirect=["pair"],
+)
+def test_so_does_a_route_beside_them_that_writes(name: str, pair: KeyPair) -> None:
+    ask = Both(pair)
+    ask.wrote = True
     for method, url, given in OTHERS[name]:
         ask(method, url, **given)
 

@@ -14,6 +14,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import triptych
+from support.examples import examples
+from support.rows import each_row
 from triptych.answers import ESTIMATE, Answer, AnswerPrompt
 from triptych.answers.citations import CONVERSATION_TOKENS
 from triptych.answers.options import ABSTENTION
@@ -27,8 +29,8 @@ from triptych.errors import (
 )
 from triptych.records import Generation, Message, Prices, Result, Usage
 from triptych.service import Service, ServiceOptions
-from triptych.testing.fakes import ScriptedLLM
 from triptych_backends.memory import MemoryStore
+from triptych_testing.fakes import ScriptedLLM
 
 KETTLE = "# Kettle\n\nTurn the lid to the left, and pull. Never lift it while the water boils.\n"
 STOVE = "# Stove\n\nThe stove has four plates. The front ones heat faster.\n"
@@ -228,7 +230,7 @@ def test_without_a_model_the_error_says_how(kb: Service) -> None:
     assert "triptych context" in caught.value.hint
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("options", "message"),
     [
         ({"llm": object()}, "has no method generate"),
@@ -375,7 +377,7 @@ def test_usage_and_cost_are_what_the_model_says_or_an_estimate(kb: Service) -> N
 # Streams
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     text=st.text("NO_ANSWER [1]2.\n`ab", min_size=1, max_size=30),
     cuts=st.lists(st.integers(1, 29)),

@@ -10,7 +10,6 @@ import pytest
 import triptych
 from support.chat_server import chat, streamed, whole
 from support.provider_server import Reply
-from triptych._internal.retries import Retries
 from triptych.answers import Answer
 from triptych.errors import (
     CancelledError,
@@ -20,9 +19,9 @@ from triptych.errors import (
     TriptychError,
     UnusableAnswerError,
 )
+from triptych.records import Retries
 from triptych.service import Service
-from triptych_backends.providers import OpenAILLM
-from triptych_backends.providers.connection import Connection
+from triptych_providers import Connection, OpenAILLM
 
 QUESTION = "how do I take the lid off the kettle"
 ONCE = Connection(retries=Retries(attempts=1))

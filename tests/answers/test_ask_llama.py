@@ -18,7 +18,7 @@ from triptych.contracts import LLM
 from triptych.errors import CancelledError, ProviderTimeoutError
 from triptych.records.serialization import from_dict, to_dict
 from triptych.service import Service
-from triptych_backends.providers import OpenAILLM
+from triptych_providers import OpenAILLM
 
 pytestmark = pytest.mark.llm
 

@@ -13,10 +13,10 @@ from support.chat_server import chat
 from support.cli_run import fresh_shell
 from triptych.answers import AnswerPrompt
 from triptych.errors import NotAvailableError, ValidationError
-from triptych.search.pipeline_record import Pipeline
+from triptych.search import Pipeline
 from triptych.service import Service, ServiceOptions
-from triptych.testing.fakes import ScriptedLLM
 from triptych_backends.memory import MemoryStore
+from triptych_testing.fakes import ScriptedLLM
 
 PIPELINES = (
     Pipeline(

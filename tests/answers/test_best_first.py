@@ -9,8 +9,8 @@ from hypothesis import given, settings, strategies as st
 
 import triptych
 from support.examples import examples
-from triptych.answers.pack import ContextPack
-from triptych.answers.pieces import FORMATS
+from triptych import ContextPack
+from triptych.answers import FORMATS
 from triptych.chunking import ChunkerSet, DefaultChunker
 from triptych.service import Service
 

@@ -10,10 +10,11 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from support.examples import examples
 from support.extractive_layers import build_layers
+from triptych.answers import ESTIMATE
 from triptych.chunking import ChunkerSet, MarkdownChunker
 from triptych.service import Service, ServiceOptions
-from triptych.text.tokens import ESTIMATE
 from triptych_backends.memory import MemoryStore
 
 pytestmark = pytest.mark.property
@@ -38,7 +39,7 @@ COUNTERS: dict[str, Callable[[str], int]] = {
 }
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(
     corpus=CORPORA,
     counter=st.sampled_from(sorted(COUNTERS)),

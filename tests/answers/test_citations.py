@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import pytest
 from hypothesis import example, given, settings, strategies as st
 
+from support.examples import examples
+from support.rows import each_row
 from triptych.answers.citations import CitationFilter, sentences_of, without_citations
 
 
@@ -24,7 +25,7 @@ def read(text: str, known: set[int], cuts: tuple[int, ...] = ()) -> CitationFilt
     return reading
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "shown", "removed"),
     [
         ("Pull [1].", "Pull [1].", []),
@@ -67,7 +68,7 @@ def test_what_does_not_exist_is_removed_and_code_is_code(
 ALPHABET = "[]【】 \n\t0123479,;-–`~.a中\u2028"
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @example("a [1", (3,), {1})
 @example("``[7]` [7]", (1, 2), set())
 @example("[7] \n [7]", (3, 4), set())
@@ -88,7 +89,7 @@ def test_any_cut_of_the_stream_reads_as_the_whole(
         assert other.code == whole.code
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.text(ALPHABET, max_size=60), st.sets(st.integers(0, 9)))
 def test_what_is_whole_is_left_as_it_is(text: str, known: set[int]) -> None:
     once = read(text, known)
@@ -116,7 +117,7 @@ def sentences(text: str, known: set[int] | None = None) -> list[tuple[str, tuple
     return [(each.text, each.numbers) for each in found]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "found"),
     [
         ("A is b [1]. C is d.", [("A is b [1].", (1,)), ("C is d.", ())]),
@@ -143,7 +144,7 @@ def test_each_sentence_has_its_citations(
     assert sentences(text) == found
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.text("[]12. \n-#`a中。:", max_size=80))
 def test_no_citation_of_prose_is_lost(text: str) -> None:
     reading = read(text, {1, 2})

@@ -15,10 +15,12 @@ import pytest
 
 import triptych
 from support.extractive_layers import build_layers
-from triptych.answers.pack import ContextPack
+from support.rows import each_row
+from triptych import Citation, ContextPack
+from triptych.answers import ESTIMATE, ContextParameters, TokenCounter
 from triptych.answers.packer import Packer, ShingleFilter, cut_to_fit, ends
-from triptych.answers.pieces import Citation, in_reading_order
-from triptych.answers.retrieval import ContextParameters, Sources, retrieve
+from triptych.answers.pieces import in_reading_order
+from triptych.answers.retrieval import Sources, retrieve
 from triptych.chunking import ChunkerSet, MarkdownChunker, SentenceWindowChunker
 from triptych.contracts.defaults import Repositories
 from triptych.errors import (
@@ -31,10 +33,10 @@ from triptych.errors import (
 from triptych.records import Layer, NewDocument, Query
 from triptych.records.serialization import from_dict, to_dict
 from triptych.service import Service
-from triptych.testing.fakes import Failing, FakeEmbedder
 from triptych.text import tokens as counting
-from triptych.text.tokens import ESTIMATE, TokenCounter, as_counter
+from triptych.text.tokens import as_counter
 from triptych_backends.memory import MemoryStore
+from triptych_testing.fakes import Failing, FakeEmbedder
 
 SMALL = ChunkerSet(by_kind={"markdown": MarkdownChunker(size=80)})
 FORMATS = ("text", "markdown", "xml", "json")
@@ -631,7 +633,7 @@ def test_with_tiktoken_its_vocabulary_counts(
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "least"),
     [
         ("", 0),
@@ -655,7 +657,7 @@ def test_a_counter_is_checked() -> None:
 # Cutting and repeating
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "pieces"),
     [
         ("One. Two! Three", ["One.", "One. Two!", "One. Two! Three"]),

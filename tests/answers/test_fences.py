@@ -10,8 +10,8 @@ import pytest
 
 import triptych
 from support.cli_run import fresh_shell
-from triptych.answers import pieces
-from triptych.answers.pieces import WIDEST, new_mark
+from triptych.answers import new_mark, pieces
+from triptych.answers.pieces import WIDEST
 from triptych.records.serialization import to_json
 from triptych.service import Service
 

@@ -15,14 +15,13 @@ import triptych
 from support.examples import examples
 from support.extractive_layers import build_layers
 from triptych.access import Access
-from triptych.answers import ContextPack, ContextPrefix
+from triptych.answers import ESTIMATE, ContextPack, ContextPrefix
 from triptych.chunking import ChunkerSet, MarkdownChunker
 from triptych.errors import NotFoundError, ValidationError
 from triptych.records import Layer
 from triptych.records.serialization import from_dict, to_json
 from triptych.service import Service
 from triptych.signatures import content_sha256
-from triptych.text.tokens import ESTIMATE
 
 FORMATS = ("text", "markdown", "xml", "json")
 

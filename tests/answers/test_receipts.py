@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import triptych
+from support.examples import examples
 from support.extractive_layers import build_layers
-from triptych.answers import ESTIMATE, AnswerReceipt
-from triptych.answers.pack import ContextReceipt
+from triptych.answers import ESTIMATE, AnswerReceipt, ContextReceipt
 from triptych.errors import ValidationError
 from triptych.records import Layer, Message, Prices
 from triptych.records.serialization import from_dict, to_dict
 from triptych.service import Service
-from triptych.testing.fakes import ScriptedLLM
+from triptych_testing.fakes import ScriptedLLM
 
 KETTLE = "# Kettle\n\nTurn the lid to the left, and pull. Never lift it while the water boils.\n"
 PAST = datetime(2020, 1, 1, tzinfo=UTC)
@@ -238,7 +238,7 @@ def test_a_pack_made_by_hand_has_a_receipt(kb: Service) -> None:
     assert pack.receipt.considered == ()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     texts=st.lists(
         st.text("ab \n\r\t#`<>&]['\u2028\x0b\u202e中。", min_size=1), min_size=1, max_size=4

@@ -10,7 +10,7 @@ import pytest
 import triptych
 from triptych.records import Generation, Message, Usage
 from triptych.service import Service
-from triptych.testing import ScriptedLLM
+from triptych_testing import ScriptedLLM
 
 
 @pytest.fixture

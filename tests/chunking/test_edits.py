@@ -4,9 +4,9 @@ import random
 from collections import Counter
 from collections.abc import Callable
 
-import pytest
 from hypothesis import given, strategies as st
 
+from support.rows import each_row
 from triptych.chunking import MarkdownChunker, embedding_text
 
 WORDS = [
@@ -96,8 +96,8 @@ def count_new(
     edit: Callable[[random.Random, Sections], None],
     make: Callable[[random.Random], Sections],
     *,
-    documents: int = 4,
-    edits: int = 60,
+    documents: int = 2,
+    edits: int = 50,
 ) -> list[int]:
     """New embedding texts of each of `documents * edits` edits, in ascending order."""
     rng = random.Random(seed)
@@ -160,8 +160,8 @@ def _id(value: object) -> str:
     return getattr(value, "__name__", str(value))
 
 
-@pytest.mark.parametrize("make", MAKERS, ids=_id)
-@pytest.mark.parametrize(
+@each_row("make", MAKERS, ids=_id)
+@each_row(
     ("edit", "mean", "percentile"), BOUNDS, ids=lambda value: getattr(value, "__name__", str(value))
 )
 def test_an_edited_paragraph_embeds_only_what_is_around_it(
@@ -170,7 +170,7 @@ def test_an_edited_paragraph_embeds_only_what_is_around_it(
     mean: float,
     percentile: int,
 ) -> None:
-    counts = count_new(20, edit, make, documents=4 if edit is replace else 2)
+    counts = count_new(20, edit, make)
     assert len(counts) >= 100
     assert sum(counts) / len(counts) <= mean
     assert counts[len(counts) * 99 // 100] <= percentile

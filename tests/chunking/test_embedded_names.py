@@ -3,13 +3,14 @@
 import pytest
 
 import triptych
-from triptych.chunking.specs import embedded_title
+from support.rows import each_row
+from triptych.chunking import embedded_title
 from triptych.errors import ProviderError
-from triptych.testing import FakeEmbedder
 from triptych.text.labels import spoken_name
+from triptych_testing import FakeEmbedder
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "words"),
     [
         ("reports/3M_2018_10K.pdf", "3M 2018 10K"),

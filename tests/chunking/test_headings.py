@@ -7,8 +7,8 @@ from hypothesis import given, settings, strategies as st
 from markdown_it import MarkdownIt
 
 from support.examples import examples
-from triptych.chunking import line_starts
-from triptych.chunking.blocks import HEADINGS, heading_text, scan
+from support.rows import each_row
+from triptych.chunking import HEADINGS, heading_text, line_starts, scan
 
 pytestmark = pytest.mark.property
 
@@ -40,7 +40,7 @@ def test_headings_are_those_of_a_commonmark_parser(content: str) -> None:
     assert found == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("heading", "title"),
     [
         *((f"## Ende {marks}", "Ende") for marks in ("## {#ende}", "##{.class}", "{#ende} ##")),

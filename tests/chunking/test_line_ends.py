@@ -6,8 +6,7 @@ import itertools
 
 from hypothesis import given, strategies as st
 
-from triptych.chunking import Locator, default_chunkers
-from triptych.chunking.outline import LineEnds, write_outline
+from triptych.chunking import LineEnds, Locator, default_chunkers, write_outline
 
 
 @given(

@@ -5,6 +5,7 @@ from hypothesis import given, settings, strategies as st
 
 import triptych
 from support.examples import examples
+from support.rows import each_row
 from triptych.chunking import ChunkSpec, MarkdownChunker, embedding_text
 from triptych.text import headings_in, titles_of
 
@@ -36,7 +37,7 @@ def test_each_further_chunk_of_a_table_has_its_head(overlap: int) -> None:
         assert spec.heading_path == ("Stock", "| Id | Article | Count |")[: 1 + headed]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("table", "head"),
     [
         ("a | b\n--- | ---\n" + "some words | other words\n" * 40, "| a | b |"),

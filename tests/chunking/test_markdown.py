@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from support.rows import each_row
 from triptych.chunking import ChunkSpec, MarkdownChunker, first_heading
 from triptych.errors import ValidationError
 
@@ -92,7 +93,7 @@ def test_small_sections_are_joined_up_to_the_size_and_none_stays_alone() -> None
         assert {len(path) for path, _ in chunks(content, size, overlap)} == {2}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "```\n# no\n\n## no\n```",
@@ -127,7 +128,7 @@ def test_what_is_no_heading(text: str) -> None:
     assert first_heading(text) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "title"),
     [
         ("# Title", "Title"),
@@ -194,7 +195,7 @@ def test_a_byte_order_mark_is_in_no_chunk() -> None:
     assert chunks("\ufeff") == []
 
 
-@pytest.mark.parametrize("content", ["", " ", "\n\n", "\r\n\t\u00a0\u3000\r", "\x0c"])
+@each_row("content", ["", " ", "\n\n", "\r\n\t\u00a0\u3000\r", "\x0c"])
 def test_blank_content_has_no_chunks(content: str) -> None:
     assert chunks(content) == []
 
@@ -211,7 +212,7 @@ WHOLE = [
 ]
 
 
-@pytest.mark.parametrize("block", WHOLE)
+@each_row("block", WHOLE)
 def test_a_block_that_fits_stays_whole(block: str) -> None:
     sentence = "Some words of a paragraph that stands around it. "
     for before in range(1, 12):
@@ -266,7 +267,7 @@ def test_overlap_repeats_the_end_of_the_chunk_before_within_a_section() -> None:
     assert all(spec.end - spec.start <= 200 for spec in specs)
 
 
-@pytest.mark.parametrize(("size", "overlap"), [(15, 0), (100, 100), (100, -1), (0, 0), (-5, 0)])
+@each_row(("size", "overlap"), [(15, 0), (100, 100), (100, -1), (0, 0), (-5, 0)])
 def test_sizes_that_make_no_sense_are_refused(size: int, overlap: int) -> None:
     with pytest.raises(ValidationError, match="chunk"):
         MarkdownChunker(size=size, overlap=overlap)
@@ -297,7 +298,7 @@ def test_chunks_of_one_document_are_pinned_by_the_signature() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "fields",
     [
         {"index": -1, "start": 0, "end": 1},

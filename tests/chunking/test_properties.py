@@ -1,6 +1,7 @@
 """What holds for the chunks of any text."""
 
 import itertools
+import re
 
 import pytest
 from hypothesis import example, given, settings, strategies as st
@@ -13,8 +14,11 @@ from triptych.chunking import (
     MarkdownChunker,
     byte_offsets,
     first_heading,
+    heading_text,
     line_starts,
+    scan,
     start_lines,
+    unify_line_ends,
 )
 from triptych.text import BESIDE
 
@@ -180,3 +184,30 @@ def test_positions_agree_with_a_plain_count(parts: list[str], data: st.DataObjec
     assert byte_offsets(content, specs) == [
         len(content[:start].encode("utf-8", "surrogatepass")) for start in starts
     ]
+
+
+@settings(max_examples=examples(300), deadline=None)
+@example("# One\n\ntwo\n===\n\nthree\n- four\n")
+@given(MARKDOWN)
+def test_a_line_may_begin_with_a_letter_or_another_sign_that_means_nothing(content: str) -> None:
+    # Paragraphs whose lines begin with letters are found by a rule of their own.
+    text = unify_line_ends(content)
+    other = re.sub(r"^[^\W\d_]", "$", text, flags=re.MULTILINE)
+    assert list(scan(text)) == list(scan(other))
+
+
+@settings(max_examples=examples(300), deadline=None)
+@given(st.text("ab #[](){}.\u00e9\u3000\t*", min_size=1).filter(str.strip))
+def test_a_closing_hash_is_no_part_of_a_title(title: str) -> None:
+    # With it the title goes through all rules, without it perhaps through the short cut.
+    if not title.rstrip().endswith(("#", "}")):
+        plain, closed = f"## {title.strip()}", f"## {title.strip()} #"
+        ends = len(plain), len(closed)
+        assert heading_text(plain, 0, ends[0]) == heading_text(closed, 0, ends[1])
+
+
+def test_equal_paragraphs_are_cut_by_their_neighbours_as_ever() -> None:
+    kinds = ["Same words here.", "Other words: there."]
+    text = "\n\n".join(kinds[at * at % 7 >= 3] for at in range(40))
+    cuts = [chunk.start for chunk in MarkdownChunker(size=90).chunk(text)]
+    assert cuts == [0, 75, 150, 207, 282, 339, 414, 471, 546, 603, 678]

@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 
+from support.rows import each_row
 from triptych.chunking import (
     ChunkConfig,
     Chunker,
@@ -21,7 +22,7 @@ from triptych.chunking import (
     start_lines,
 )
 from triptych.errors import ValidationError
-from triptych.testing.capabilities import lacking
+from triptych_testing import lacking
 
 
 def pieces(content: str, size: int, overlap: int = 0) -> list[str]:
@@ -33,12 +34,12 @@ def test_short_text_is_one_chunk_without_the_space_around_it() -> None:
     assert pieces("  \n short text \n", 100) == ["short text"]
 
 
-@pytest.mark.parametrize("content", ["", "   ", "\n\r\n\u3000", "\ufeff"])
+@each_row("content", ["", "   ", "\n\r\n\u3000", "\ufeff"])
 def test_blank_text_has_no_chunks(content: str) -> None:
     assert pieces(content, 100) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("ending", "other"),
     [
         ("\n\n", ". "),
@@ -80,7 +81,7 @@ def test_trailing_blank_space_makes_no_chunk_that_only_repeats() -> None:
     assert len(pieces("x" * 99 + " " * 300, 100, 64)) == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     "character",
     ["e\u0301", "❤\ufe0f", "👩\u200d💻", "👍\U0001f3fd", "🇫🇷"],
 )
@@ -95,7 +96,7 @@ def test_a_cluster_without_end_is_cut_at_the_limit() -> None:
     assert max(map(len, pieces("e" + "\u0301" * 1000, 100))) == 100
 
 
-@pytest.mark.parametrize(("size", "overlap"), [(15, 0), (100, 100), (100, -1), (0, 0)])
+@each_row(("size", "overlap"), [(15, 0), (100, 100), (100, -1), (0, 0)])
 def test_sizes_that_make_no_sense_are_refused(size: int, overlap: int) -> None:
     with pytest.raises(ValidationError, match="chunk"):
         ChunkConfig(size=size, overlap=overlap)
@@ -121,7 +122,7 @@ def test_lines_and_bytes_of_chunk_starts() -> None:
     assert line_starts("") == [0]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "metadata", "kind"),
     [
         ("a.md", {}, "markdown"),
@@ -169,7 +170,7 @@ def test_a_set_chooses_by_kind_and_its_signature_covers_all() -> None:
     assert forth.signature.endswith(";named")  # the names of documents are embedded
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("title", "path", "expected"),
     [
         (None, (), "text"),

@@ -2,6 +2,7 @@
 
 import pytest
 
+from support.rows import each_row
 from triptych.chunking import Chunker, ChunkerSet, FixedWindowChunker, SentenceWindowChunker
 from triptych.errors import ValidationError
 
@@ -59,7 +60,7 @@ def test_whole_words_end_at_white_space_where_there_is_some() -> None:
     ]
 
 
-@pytest.mark.parametrize(("size", "overlap"), [(15, 0), (16, 16), (16, 17), (16, -1)])
+@each_row(("size", "overlap"), [(15, 0), (16, 16), (16, 17), (16, -1)])
 def test_invalid_sizes_are_refused(size: int, overlap: int) -> None:
     with pytest.raises(ValidationError, match="chunk"):
         FixedWindowChunker(size=size, overlap=overlap)
@@ -117,7 +118,7 @@ def test_abbreviations_decimals_and_chinese_full_stops() -> None:
     ]
 
 
-@pytest.mark.parametrize("gap", ["\n\n", "\r\n\r\n", "\n \t\n", "\r\r"])
+@each_row("gap", ["\n\n", "\r\n\r\n", "\n \t\n", "\r\r"])
 def test_a_blank_line_ends_a_sentence_and_a_line_end_does_not(gap: str) -> None:
     content = f"A title without a stop{gap}A sentence\nover two lines"
     assert texts(SentenceWindowChunker(), content) == [
@@ -204,7 +205,7 @@ def test_every_option_is_in_the_signature() -> None:
     assert FixedWindowChunker().signature in ChunkerSet(default=FixedWindowChunker()).signature
 
 
-@pytest.mark.parametrize("piece", [".", "a.", "。.", ". ", ".)", "\n", "\n ", "e\u0301", "é. Á "])
+@each_row("piece", [".", "a.", "。.", ". ", ".)", "\n", "\n ", "e\u0301", "é. Á "])
 def test_long_rows_of_one_thing_end(piece: str) -> None:
     # In quadratic time this takes minutes, and the test run's own limit ends it.
     content = piece * 100_000

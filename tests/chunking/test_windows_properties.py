@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from support.examples import examples
+from support.rows import each_row
 from triptych.chunking import (
     Chunker,
     ChunkSpec,
@@ -13,8 +14,9 @@ from triptych.chunking import (
     FixedWindowChunker,
     MarkdownChunker,
     SentenceWindowChunker,
+    unify_line_ends,
 )
-from triptych.chunking.boundaries import CLUSTER_LIMIT, splits_character, unify_line_ends
+from triptych.chunking.boundaries import CLUSTER_LIMIT, splits_character
 
 pytestmark = pytest.mark.property
 
@@ -142,8 +144,8 @@ def test_sentences_of_a_large_size_are_whole_and_part_no_character(content: str)
     assert not any(splits_character(content, spec.start) for spec in specs)
 
 
-@pytest.mark.parametrize("content", [" \u0301x", "\n \u0301x", "\ufeff \u0301x"])
-@pytest.mark.parametrize(
+@each_row("content", [" \u0301x", "\n \u0301x", "\ufeff \u0301x"])
+@each_row(
     "chunker",
     [
         SentenceWindowChunker(),

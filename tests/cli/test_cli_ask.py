@@ -82,6 +82,28 @@ def test_json_is_the_answer_with_paths_and_its_receipt(
     assert server.asked[0].body["stream"] is False
 
 
+def test_what_the_sources_do_not_say_is_named(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with chat(["Retries back off [1]. They wait 77 ", "seconds [1]."]) as server:
+        model(monkeypatch, server)
+        marked = shell("ask", "retries")
+        assert marked.text.startswith("Retries back off [1]. They wait 77 seconds [1].\n")
+        assert "the figure '77 seconds' is not in [1], and was found nowhere" in marked.err
+        dropped = shell("ask", "retries", "--proof", "drop")
+        assert dropped.text.startswith("Retries back off [1].\n\n[1] ")
+        assert "left out: the figure '77 seconds'" in dropped.err
+        refused = shell("ask", "retries", "--proof", "refuse")
+        assert (refused.code, refused.text) == (Exit.MODEL, "Retries back off [1].\n")
+        assert "error: the answer is refused: the figure '77 seconds'" in refused.err
+        (claim,) = shell("ask", "retries", "--json").json["proof"]
+        assert [claim[name] for name in ("text", "kind", "status")] == [
+            "77 seconds",
+            "figure",
+            "nowhere",
+        ]
+
+
 def test_without_a_model_the_command_says_how_to_name_one(shell: Shell) -> None:
     ran = shell("ask", "retries")
     assert ran.code == Exit.NOT_AVAILABLE

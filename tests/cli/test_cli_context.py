@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from support.cli_run import Shell, fresh_shell
+from triptych.answers import ESTIMATE
 from triptych.errors import ValidationError
 from triptych.layers import estimate_tokens
 from triptych.service import Service
 from triptych.text import tokens as counting
-from triptych.text.tokens import ESTIMATE
 from triptych_adapters.tools import context_tool
 from triptych_backends.memory import MemoryStore
 

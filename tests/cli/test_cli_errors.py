@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import triptych
-import triptych_backends
-import triptych_factory
 from support.cli_run import Shell, fresh_shell
+from support.packages import PACKAGES
+from support.rows import each_row
 from triptych.errors import ValidationError
 from triptych.installation import install_command
 from triptych_adapters.cli.output import shell_text
@@ -110,8 +110,8 @@ _CALL = re.compile(
 NOT_IN_A_SHELL = {
     "location.py:carries a user": "the URL has an option of this name",
     "location.py:has a character that a key": "the URL has an option of this name",
-    "operations.py": "the command passes what is asked for",
-    "store.py:restricted takes an Access": "the command passes what is asked for",
+    "base.py": "the command passes what is asked for",
+    "__init__.py:restricted takes an Access": "the command passes what is asked for",
     "embedding.py:no embedder": "the command has names of embedders only",
     "values.py": "the command reads files by its own decoder, and metadata as text",
     "shared.py": "the command reads files by its own decoder",
@@ -124,8 +124,7 @@ NOT_IN_A_SHELL = {
     "citations.py": "the command asks one question",
     "cache_options.py": "the file has a switch or a table",
     "stores.py": "the command opens stores that can search the past",
-    "model.py:is not an executor": "the command has no executor",
-    "swapping.py:ServiceOptions(scratch": "the command gives a store for it",
+    "executor.py:is not an executor": "the command has no executor",
     "chat.py": "what a model sends, and its own limits",
 }
 """Advice that no command leads to, by file, and why."""
@@ -134,9 +133,10 @@ NOT_IN_A_SHELL = {
 def advice() -> list[tuple[str, str]]:
     """Every text of the library that is part of a message and shows a call of Python."""
     found = []
-    for package in (triptych, triptych_backends, triptych_factory):
-        for file in sorted(Path(package.__path__[0]).rglob("*.py")):
-            if "testing" in file.parts or "migrations" in file.parts:
+    faces = {"triptych_adapters", "triptych_server", "triptych_frameworks", "triptych_testing"}
+    for name, package in PACKAGES.items():
+        for file in sorted(package.rglob("*.py")) if name not in faces else ():
+            if "migrations" in file.parts:
                 continue
             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.Raise) and node.exc is not None:
@@ -170,7 +170,7 @@ def test_no_error_of_a_command_shows_a_call_of_python() -> None:
     assert {known.partition(":")[0] for known in NOT_IN_A_SHELL} <= {file for file, _ in texts}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("python", "shell"),
     [
         (

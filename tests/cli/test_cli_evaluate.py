@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.cli_run import Shell, fresh_shell
-from triptych.evaluation import read_evaluation, read_qrels, read_run
+from triptych_evaluation import read_evaluation, read_qrels, read_run
 
 WORDS = ("kettle", "broker", "ledger", "violin")
 GUIDE = "# Guide\n\nRetries back off.\n\n## Limits\n\nTen requests per second.\n"

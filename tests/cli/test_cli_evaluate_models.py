@@ -11,7 +11,7 @@ import pytest
 from support.cli_run import Shell, fresh_shell
 from support.provider_server import Asked, ProviderServer, Reply, as_json, serving
 from triptych.answers.options import NO_ANSWER
-from triptych.evaluation import read_golden
+from triptych_evaluation import read_golden
 
 GUIDE = "# Limits\n\nAt most ten requests per second are served.\n"
 GOLDEN = """\

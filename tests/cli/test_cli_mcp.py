@@ -24,6 +24,12 @@ def test_the_configuration_starts_this_store_from_anywhere(
         *("mcp", "--store", str(tmp_path / "kb.db"), "--dataset", "docs", "--write")
     ]
     assert Path(server["command"]).is_absolute()
+    assert "password" not in printed.err
+    (tmp_path / "mine").mkdir()
+    modelled = ran(["mcp", "--print-config", "--store", "kb.db", "--embedder", "static:mine"])
+    assert json.dumps(f"static:{tmp_path / 'mine'}") in modelled.text
+    url = "postgresql+psycopg://me:secret@db.example/kb"
+    assert "password" in ran(["mcp", "--print-config", "--store", url]).err
     assert ".mcp.json" in printed.err
     (skill,) = re.findall(r"^instructions for agents: (.*)$", printed.err, re.MULTILINE)
     assert Path(skill).read_text(encoding="utf-8").startswith("---\nname: triptych\n")

@@ -11,6 +11,7 @@ import pytest
 from support.cli_run import Shell, fresh_shell
 from support.document_files import make_pdf
 from support.provider_server import Asked, Reply, as_json, serving
+from support.rows import each_row
 from support.terminal import Terminal, seen
 from triptych.errors import ValidationError
 from triptych_adapters.cli.names import editor_command
@@ -348,7 +349,7 @@ def test_a_line_marks_where_hits_begin_that_hold_no_word_of_the_query(shell: She
         assert "no word" not in shell("search", *given, "-d", "default").text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("editor", "wanted"),
     [
         ("vim", ["vim", "+7", "/a b"]),

@@ -32,7 +32,7 @@ def test_what_is_put_is_found_in_the_mode_sparse_and_counted(shell: Shell) -> No
     both = shell("search", "c", "--json").json["hits"][0]["scores"]
     assert {"vector", "sparse"} <= set(both)
     (dataset,) = shell("status", "--json").json["datasets"]
-    assert (dataset["sparse_spaces"][0]["vectors"], dataset["sparse_pending"]) == (2, 0)
+    assert [(each["vectors"], each["pending"]) for each in dataset["further_spaces"]] == [(2, 0)]
     assert dataset["config"]["sparse_sig"].startswith("splade/letters@")
     assert [dataset["config"]["sparse_sig"], "default", "2", "", "0"] in shell("status").rows
     assert "(2 embedded, 2 encoded)" in shell("put", "docs", "-d", "again").text
@@ -41,10 +41,10 @@ def test_what_is_put_is_found_in_the_mode_sparse_and_counted(shell: Shell) -> No
 def test_what_waits_is_told_and_embed_adds_it(shell: Shell) -> None:
     shell("put", "docs", "--later")
     (dataset,) = shell("status", "--json").json["datasets"]
-    assert dataset["sparse_pending"] == 2
+    assert [each["pending"] for each in dataset["further_spaces"]] == [2]
     assert any("sparse vectors" in each for each in shell("status", "--json").json["problems"])
     ran = shell("search", "c", "--json")
-    assert any("2 documents have no sparse vectors yet" in each for each in ran.json["warnings"])
+    assert any("2 documents lack sparse vectors" in each for each in ran.json["warnings"])
     assert shell("embed", "--json").json["encoded"] == 2
     assert shell("embed", "--json").json["encoded"] == 0
     assert shell("search", "c", "--json").json["warnings"] == []

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from support.cli_run import Shell, fresh_shell
-from triptych._internal.progress import ProgressCallback
+from triptych import ProgressCallback
 
 
 @pytest.fixture

@@ -13,9 +13,10 @@ from support.cli_run import Shell, fresh_shell
 from support.foreign_tables import EMBEDDER, ForeignTables, foreign_tables, vector_of
 from support.postgres import PostgresServer
 from support.trusted import write_trusted
-from triptych.testing.fakes import ScriptedLLM
-from triptych_adapters.http.app import create_app
+from triptych import ServiceOptions
 from triptych_factory import Settings, wire
+from triptych_server.http import create_app
+from triptych_testing.fakes import ScriptedLLM
 
 pytest.importorskip("psycopg")
 
@@ -95,7 +96,8 @@ def test_the_doctor_and_the_list_of_pipelines_name_what_is_wrong(
 def test_pgedges_routes_answer_from_tables(shell: Shell) -> None:
     answer = "Turn the lid to the left [1]."
     settings = Settings.resolve({"url": "memory://"})
-    with wire(settings, llm=ScriptedLLM(answer, answer), named=None) as service:
+    options = ServiceOptions(llm=ScriptedLLM(answer, answer))
+    with wire(settings, options, named=None) as service:
         client = Client(create_app(service))
         listed = client("GET", "/v1/pipelines").json()
         assert listed["pipelines"] == [

@@ -12,7 +12,7 @@ import triptych
 from support.cli_run import Shell, fresh_shell
 from support.provider_server import Asked, ProviderServer, Reply, as_json, serving, vector
 from triptych.sync import RememberedRoots, SyncRoot
-from triptych_backends.providers import OllamaEmbedder
+from triptych_providers import OllamaEmbedder
 
 SECRET = "The badger keeps the spare key."
 

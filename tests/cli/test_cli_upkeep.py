@@ -14,9 +14,11 @@ from support.cli_run import Shell, fresh_shell
 from triptych import errors
 from triptych.diagnostics.health import dataset_checks
 from triptych.records import DatasetConfig, DatasetStats
-from triptych_adapters.cli.session import Exit, exit_for
+from triptych.service import ServiceOptions
+from triptych_adapters.cli.session import exit_for
 from triptych_adapters.wire import build_layers
-from triptych_backends.embedders.hashing import HashEmbedder
+from triptych_adapters.wire.errors import Exit
+from triptych_backends.embedders import HashEmbedder
 from triptych_backends.sqlite import SqliteStore
 
 pytestmark = pytest.mark.process
@@ -150,7 +152,7 @@ def test_status_tells_of_vectors_of_another_model() -> None:
         size=1,
         config=DatasetConfig(chunker_sig="c", embed_sig="another"),
     )
-    (check,) = dataset_checks([stats], HashEmbedder())
+    (check,) = dataset_checks([stats], ServiceOptions(embedder=HashEmbedder()).models.kept)
     assert "vectors of another, not of hash-" in str(check)
 
 

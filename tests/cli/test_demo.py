@@ -77,7 +77,7 @@ def test_a_named_store_is_kept(
     assert main(["--embedder", "hash", "--store", "kept.db"]) == 0
     assert (manual / "kept.db").exists()
     assert main(["--embedder", "hash", "--store", "kept.db"]) == 0
-    assert "added 0   updated 1   unchanged 1" in capsys.readouterr().out
+    assert "  updated 1   unchanged 1   chunks" in capsys.readouterr().out
 
 
 def test_nothing_to_show_is_reported_with_what_to_do(

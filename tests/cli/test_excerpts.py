@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 from rich.cells import cell_len
 
+from support.rows import each_row
 from triptych.text import get_analyzer
 from triptych_adapters.cli.hits import MATCH_STYLE, excerpt, match_offset
 
@@ -69,7 +70,7 @@ def test_paragraphs_flow_and_lists_hang() -> None:
     assert shown(code, "zebra") == code.split("\n")
 
 
-@pytest.mark.parametrize("lead", ["* ", "b) ", "(c) ", "- "])
+@each_row("lead", ["* ", "b) ", "(c) ", "- "])
 def test_items_of_a_list_are_not_joined(lead: str) -> None:
     item = f"{lead}an item of a list that its writer wrote on one long line of eighty"
     assert shown(f"{item}\n{item}", "zebra") == [item, item]

@@ -10,16 +10,18 @@ import os
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import get_args
 
-import pytest
 from typer.testing import CliRunner
 
+from support.rows import each_row
 from triptych.records import Layer, Mode
 from triptych_adapters.cli.app import COMMANDS as TOP, GROUPS, app
 from triptych_adapters.cli.options import LayerChoice, ModeChoice
-from triptych_adapters.cli.session import MEANINGS, Exit
+from triptych_adapters.cli.session import MEANINGS
+from triptych_adapters.wire.errors import Exit
 from triptych_factory import Settings
 
 SNAPSHOTS = Path(__file__).with_name("cli_help")
@@ -37,6 +39,7 @@ COMMANDS = (
     "console",
     "search",
     "similar",
+    "related",
     "ask",
     "context",
     "get",
@@ -58,6 +61,8 @@ COMMANDS = (
     "import",
     "export",
     "mcp",
+    "install",
+    "uninstall",
     "delete",
     "eval",
     "eval retrieval",
@@ -79,18 +84,13 @@ COMMANDS = (
     "admin proposals approve",
     "admin proposals refuse",
     "admin review",
-    "admin spaces",
-    "admin spaces list",
-    "admin spaces fill",
-    "admin spaces swap",
-    "admin spaces drop",
 )
 
 
-def page(command: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setenv("NO_COLOR", "1")
-    done = CliRunner().invoke(app, [*command.split(), "--help"], prog_name="triptych")
+@cache
+def page(command: str) -> str:
+    shape = {"COLUMNS": "100", "NO_COLOR": "1"}
+    done = CliRunner().invoke(app, [*command.split(), "--help"], prog_name="triptych", env=shape)
     assert done.exit_code == 0
     return done.stdout
 
@@ -108,34 +108,32 @@ def test_no_command_is_left_out() -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_help_page_is_as_it_was(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@each_row("command", COMMANDS)
+def test_a_help_page_is_as_it_was(command: str) -> None:
     file = SNAPSHOTS / f"{command.replace(' ', '-') or 'triptych'}.txt"
-    shown = words(page(command, monkeypatch))
+    shown = words(page(command))
     if os.environ.get("TRIPTYCH_SNAPSHOTS") == "write":
         SNAPSHOTS.mkdir(exist_ok=True)
         file.write_text(shown, encoding="utf-8")
     assert shown == file.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_help_page_stays_within_its_width_and_has_no_colour(
-    command: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shown = page(command, monkeypatch)
+@each_row("command", COMMANDS)
+def test_a_help_page_stays_within_its_width_and_has_no_colour(command: str) -> None:
+    shown = page(command)
     assert max(map(len, shown.splitlines())) <= 100
     assert "\x1b" not in shown
 
 
-def test_every_command_shows_an_example(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_command_shows_an_example() -> None:
     for command in COMMANDS:
         if command not in GROUPS:
-            assert f"$ triptych {command}".strip() in page(command, monkeypatch)
+            assert f"$ triptych {command}".strip() in page(command)
 
 
-def test_every_exit_code_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_exit_code_is_explained() -> None:
     assert set(MEANINGS) == set(Exit)
-    shown = page("", monkeypatch)
+    shown = page("")
     for code, meaning in MEANINGS.items():
         assert f"{code:<3d} {meaning}" in shown
 

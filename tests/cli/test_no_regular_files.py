@@ -12,10 +12,10 @@ import pytest
 
 from support.cli_run import ran
 from support.sync_folder import until
-from triptych._internal.files import open_regular
 from triptych.errors import ValidationError
-from triptych.evaluation import read_beir
+from triptych.resources import open_regular
 from triptych_backends.sqlite import open_backup
+from triptych_evaluation import read_beir
 
 COMMANDS = (
     ("restore", "{}", "other.db"),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any
 
-import pytest
 import typer
 from typer.core import TyperArgument, TyperOption
 
+from support.rows import each_row
 from triptych_adapters.cli.command import convert_plainly
 
 
@@ -56,7 +56,7 @@ def outcome(parameter: Any, value: Any) -> tuple[type, Any]:
     return type(found), found
 
 
-@pytest.mark.parametrize("name", sorted(parameters()))
+@each_row("name", sorted(parameters()))
 def test_a_value_is_what_typer_makes_of_it(name: str) -> None:
     theirs, ours = parameters()[name], parameters()[name]
     convert_plainly(ours)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 
-import pytest
 from rich.console import Console
 
+from support.rows import each_row
 from triptych_adapters.cli.output import Output
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("columns", "row"),
     [
         (

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.cli_run import Shell, fresh_shell
+from support.rows import each_row
 from triptych_adapters.cli.command import excluded_words_last
 
 VALUED = {"-d", "-k", "-w", "-b"}
@@ -17,7 +18,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
     return fresh_shell(tmp_path, monkeypatch)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given", "read"),
     [
         ("failed -draft", "failed -- -draft"),

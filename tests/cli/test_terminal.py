@@ -66,8 +66,7 @@ PAGES = {
     "keys-list": (0, ["admin", "keys", "list"]),
     "purge": (0, ["delete", "client.md", "--purge"]),
     "layers-plan": (0, ["layers", "build", "--dry-run", "--list"]),
-    "spaces-fill": (0, ["rebuild", "--embedder", "hash"]),
-    "spaces-list": (0, ["admin", "spaces", "list"]),
+    "rebuild-embedder": (0, ["rebuild", "--embedder", "hash"]),
 }
 """Commands in the order in which they are run in one folder: how each ends."""
 

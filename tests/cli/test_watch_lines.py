@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from support.rows import each_row
 from triptych import RebuildReport, RebuildScope
 from triptych.events import RebuildRecord
 from triptych_adapters.cli.watch import _json, _line
@@ -17,7 +16,7 @@ def record(scope: RebuildScope) -> RebuildRecord:
     return RebuildRecord(scope=scope, events=2, attempt=1, duration=0.5, report=report)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("scope", "where", "dataset", "names"),
     [
         (A, "d/guide/a.md", "d", ["guide/a.md"]),

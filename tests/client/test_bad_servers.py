@@ -16,6 +16,7 @@ import pytest
 
 import triptych
 from support.cli_run import ran
+from support.rows import each_row
 from support.servers import served, started
 from triptych.errors import (
     AccessDeniedError,
@@ -26,8 +27,8 @@ from triptych.errors import (
     StoreError,
     TooManyRequestsError,
 )
-from triptych_adapters.client import requests
-from triptych_adapters.keys import KeyStore, authenticator
+from triptych_server.client import requests
+from triptych_server.keys import KeyStore, authenticator
 
 Answer = Callable[[socket.socket], None]
 
@@ -80,7 +81,7 @@ PROXY = (
 )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reply", "words", "times"),
     [
         (b"\x00\xff\xfe\r\n\r\n", "illegal status line", 4),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,8 +10,9 @@ import pytest
 
 import triptych
 from support.bare_store import BareStore
+from support.rows import each_row
 from support.servers import served
-from triptych import NewDocument, Query, Service
+from triptych import Dataset, NewDocument, Query, Service
 from triptych.errors import (
     CancelledError,
     ConflictError,
@@ -20,10 +22,11 @@ from triptych.errors import (
     ValidationError,
 )
 from triptych.search import Pipeline
-from triptych.service.views import Dataset
-from triptych.testing.fakes import ScriptedLLM
-from triptych_adapters.client import RemoteService, connect
+from triptych.service import KnowledgeBase, service_of
+from triptych.service.operations import operations_of
 from triptych_backends.memory import MemoryStore
+from triptych_server.client import RemoteService, connect
+from triptych_testing.fakes import ScriptedLLM
 
 TEA = "# Tea\n\nA pot of tea is brewed with water that boils.\n"
 MILK = "# Milk\n\nMilk is warmed slowly in a pan.\n"
@@ -48,17 +51,20 @@ def remote(local: Service) -> Iterator[RemoteService]:
         yield kb
 
 
-PUBLIC = [name for name in dir(Service) if not name.startswith("_")]
+def shape(kind: type, name: str) -> list[tuple[object, ...]]:
+    signature = inspect.signature(getattr(kind, name))
+    return [(each.name, each.kind, each.default) for each in signature.parameters.values()]
 
 
-@pytest.mark.parametrize("name", PUBLIC)
-def test_every_method_of_a_service_is_carried_out_there(name: str) -> None:
-    shared = {"access", "base", "dataset"}  # a view that calls the methods, and who is restricted
-    assert name in shared or getattr(RemoteService, name) is not getattr(Service, name)
+def test_both_take_what_a_knowledge_base_takes() -> None:
+    for name in operations_of(KnowledgeBase):
+        wanted = shape(KnowledgeBase, name)
+        assert [shape(kind, name) for kind in (Service, RemoteService)] == [wanted, wanted], name
+        # The Service runs each itself; a client sends those that it does not define.
+        assert getattr(Service, name) is not getattr(KnowledgeBase, name)
 
 
 def test_searches_and_records_are_the_same(local: Service, remote: RemoteService) -> None:
-    assert isinstance(remote, Service)
     for query in (
         "pot of tea",
         Query(text="milk", dataset_id="d", top_k=1, where={"$name": {"$in": ["food/milk.md"]}}),
@@ -153,9 +159,9 @@ def test_errors_are_the_services_own(local: Service, remote: RemoteService) -> N
         assert str(theirs.value) == str(ours.value) or "top_k" in str(theirs.value)
     with pytest.raises(NotAvailableError, match="takes no counter"):
         remote.context("tea", 100, dataset_id="d", counter=len)
-    for part in ("store", "documents", "chunks", "searches"):
-        with pytest.raises(NotAvailableError, match="on a server"):
-            getattr(remote, part)
+    assert service_of(local, "this") is local
+    with pytest.raises(NotAvailableError, match="this works on the store itself"):
+        service_of(remote, "this")
     with pytest.raises(TypeError):
         remote.get_document()  # type: ignore[call-arg]
 
@@ -167,6 +173,11 @@ def test_pipelines_and_answers(local: Service, remote: RemoteService) -> None:
     answer = remote.ask("How is tea made?", dataset_id="d")
     assert (answer.text, len(answer.citations)) == ("Tea is brewed [1].", 1)
     assert remote.replay(answer.receipt) == local.replay(answer.receipt)
+    again = remote.replay(answer.receipt, answer=answer.text)
+    assert again == local.replay(answer.receipt, answer=answer.text)
+    assert again.proven is True
+    strict = remote.ask("How is tea made?", dataset_id="d", proof="refuse")
+    assert (strict.text, strict.proof) == (answer.text, answer.proof)
     with remote.ask_stream("How is tea made?", dataset_id="d") as stream:
         assert stream.pack.pieces
         assert "".join(stream) == stream.answer.text == answer.text
@@ -198,7 +209,7 @@ def test_deadlines_and_closing(local: Service) -> None:
         gone.list_datasets()
 
 
-@pytest.mark.parametrize("url", ["ftp://x", "http://", "http://u:p@h", "http://h/?q"])
+@each_row("url", ["ftp://x", "http://", "http://u:p@h", "http://h/?q"])
 def test_an_address_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(ValidationError):
         connect(url)

@@ -10,13 +10,12 @@ from support.servers import Switch, listening
 from triptych.contracts import Store
 from triptych.errors import DerivationError, ProviderError
 from triptych.service import Service
-from triptych.testing.harness import Harness
-from triptych.testing.service import ServiceTests
-from triptych.testing.service_search import Outage
-from triptych.testing.work import serve
-from triptych_adapters.client import connect
-from triptych_adapters.http.app import create_app
 from triptych_backends.memory import MemoryStore
+from triptych_server.client import connect
+from triptych_server.http import create_app
+from triptych_testing import Harness, ServiceTests
+from triptych_testing.service_search import Outage
+from triptych_testing.work import serve
 
 
 @pytest.fixture(scope="module")

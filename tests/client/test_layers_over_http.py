@@ -11,8 +11,8 @@ from support.cli_run import ran
 from support.servers import served
 from triptych.errors import AccessDeniedError, NotAvailableError, NotFoundError
 from triptych.records import Layer
-from triptych_adapters.client import connect
-from triptych_adapters.keys import KeyStore, authenticator
+from triptych_server.client import connect
+from triptych_server.keys import KeyStore, authenticator
 
 TEA = "# Tea\n\nA pot of tea is warm for an hour. It is made of leaves and of water.\n"
 

@@ -13,9 +13,9 @@ from support.servers import served
 from support.trusted import write_trusted
 from triptych.errors import ValidationError
 from triptych.search import Pipeline
-from triptych_adapters.client import RemoteService
 from triptych_factory import Settings, wire
 from triptych_factory.backends import connect
+from triptych_server.client import RemoteService
 
 
 @pytest.fixture(scope="module")

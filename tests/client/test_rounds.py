@@ -12,9 +12,9 @@ from support.servers import served
 from triptych import NewDocument, Service
 from triptych.errors import CancelledError
 from triptych.service import ServiceOptions
-from triptych.testing.fakes import FakeEmbedder
-from triptych_adapters.client import RemoteService, connect
 from triptych_backends.memory import MemoryStore
+from triptych_server.client import RemoteService, connect
+from triptych_testing.fakes import FakeEmbedder
 
 MANY = [NewDocument(name=f"{n:03}.md", content=f"Page {n}.") for n in range(200)]
 

@@ -19,7 +19,7 @@ from support.servers import served
 from support.sync_folder import until
 from triptych.records import Layer
 from triptych.sync import DirectorySync, SyncOptions, SyncRoot
-from triptych_adapters.http.limits import Limits
+from triptych_server.http import Limits
 
 LIMITS = Limits(body=64 << 10)
 

@@ -12,13 +12,13 @@ import triptych
 from support.asgi import Client
 from support.console import TOKEN, post
 from triptych.access import Access
-from triptych.access.proposals import Proposals
 from triptych.errors import AccessDeniedError, PendingReviewError
+from triptych.proposals import Proposals
 from triptych.service import Service
-from triptych.testing.fakes import FakeLLM
-from triptych_adapters.console.documents import CHUNKS
-from triptych_adapters.http import create_app
-from triptych_adapters.keys import KeyAuthenticator, KeyStore
+from triptych_server.console.documents import CHUNKS
+from triptych_server.http import create_app
+from triptych_server.keys import KeyAuthenticator, KeyStore
+from triptych_testing.fakes import FakeLLM
 
 DEEP = 1_500
 

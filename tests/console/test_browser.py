@@ -29,12 +29,13 @@ import triptych
 from support.chat_server import chat, streamed
 from support.servers import served, started
 from triptych import Progress, deadlines
+from triptych.layers import LayerJournal
 from triptych.question_log import QuestionLog
 from triptych.records import Layer, QuarantinedLayer
 from triptych.service import Service
 from triptych.sync import DirectorySync, RememberedRoot, RememberedRoots, SyncReport, SyncRoot
-from triptych.testing.fakes import FakeLLM
-from triptych_adapters.keys import KeyAuthenticator, KeyStore
+from triptych_server.keys import KeyAuthenticator, KeyStore
+from triptych_testing.fakes import FakeLLM
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next(filter(None, map(shutil.which, _NAMES)), "")
@@ -97,9 +98,10 @@ def kb(tmp_path: Path) -> Iterator[Service]:
         for days in (-1, 1):
             ends = datetime.now(UTC) + timedelta(days=days)
             docs.put(f"{'ends-' * 30}{days}.md", "Short-lived.", expires_at=ends)
-        assert opened.capabilities.journal is not None
+        assert opened.capabilities.settings is not None
+        journal = LayerJournal(opened.capabilities.settings)
         for name in ("coffee.md", "guide/", ""):
-            opened.capabilities.journal.quarantine(
+            journal.quarantine(
                 QuarantinedLayer(
                     dataset_id="docs",
                     doc_name=name,

@@ -20,11 +20,11 @@ import triptych
 from support.asgi import Client
 from support.cli_run import Shell, fresh_shell
 from support.console import post
-from triptych.search.pipeline_record import Pipeline
+from triptych.search import Pipeline
 from triptych.service import Service
-from triptych_adapters.http import create_app
-from triptych_adapters.keys import KeyAuthenticator, KeyStore
 from triptych_adapters.tools import knowledge_tools
+from triptych_server.http import create_app
+from triptych_server.keys import KeyAuthenticator, KeyStore
 
 PLAIN = [
     "q=kettle",
@@ -33,13 +33,13 @@ PLAIN = [
     'q="a kettle" -boiled&plain=1',
     "q=kettle&d=docs&mode=bm25",
     "q=kettle&d=docs&layer=L0",
+    "q=kettle&d=docs&f.kind=<b>&f.kind=x y",
 ]
 FULL = [
     'q="a kettle" -boiled',
     'q="a kettle" -boiled&d=docs',
     "q=kettle kind:<b>",
     "q=kettle&d=docs&d=more&fresh_only=1",
-    "q=kettle&d=docs&f.kind=<b>&f.kind=x y",
     "q=kettle&d=docs&f.year=#2024&as_of=1&from=1",
     "q=kettle&pipeline=one of.mine&k=2",
 ]

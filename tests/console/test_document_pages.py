@@ -25,10 +25,10 @@ from triptych.parsing import ParsedFile
 from triptych.records import NewDocument
 from triptych.service import Service, ServiceOptions
 from triptych.sync import DirectorySync, SyncRoot
-from triptych.testing.fakes import FakeEmbedder
-from triptych_adapters.http import create_app
-from triptych_adapters.keys import KeyAuthenticator, KeyStore
 from triptych_backends.memory import MemoryStore
+from triptych_server.http import create_app
+from triptych_server.keys import KeyAuthenticator, KeyStore
+from triptych_testing.fakes import FakeEmbedder
 
 GUIDE = """# Guide
 

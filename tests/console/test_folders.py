@@ -25,12 +25,10 @@ from triptych.errors import ValidationError
 from triptych.service import Service
 from triptych.sync import SyncReport, SyncRoot
 from triptych_adapters.cli.folders import add_folder
-from triptych_adapters.http import create_app
-from triptych_adapters.http.limits import Limits
-from triptych_adapters.http.workers import _roots, _sync
-from triptych_adapters.keys import KeyAuthenticator, KeyStore
-from triptych_factory import Settings
-from triptych_factory.syncing import remembered_roots
+from triptych_factory import Settings, remembered_roots
+from triptych_server.http import Limits, create_app
+from triptych_server.http.workers import _roots, _sync
+from triptych_server.keys import KeyAuthenticator, KeyStore
 
 
 @pytest.fixture

@@ -11,6 +11,8 @@ from urllib.parse import quote
 
 import pytest
 
+from support.rows import each_row
+
 pytest.importorskip("starlette")
 
 import triptych
@@ -18,8 +20,8 @@ from support.asgi import Client
 from support.console import post
 from triptych.question_log import QuestionLog
 from triptych.service import Service
-from triptych_adapters.http import create_app
-from triptych_adapters.keys import KeyAuthenticator, KeyStore
+from triptych_server.http import create_app
+from triptych_server.keys import KeyAuthenticator, KeyStore
 
 NAMES = ["a/b.md", "50%.md", "a%2Fb.md", "<a>.md", ">=5.md", "!=x", "..a", "c++ & d?.md", "ä/ö.md"]
 
@@ -62,8 +64,8 @@ def test_every_link_of_a_document_leads_on(
     assert [each.name for each in kb.list_documents(dataset)] == ["other"]
 
 
-@pytest.mark.parametrize("value", ["9" * 5_000, "²", "-1", "1e9", "000000050000000", "0x10", "٣"])
-@pytest.mark.parametrize(
+@each_row("value", ["9" * 5_000, "²", "-1", "1e9", "000000050000000", "0x10", "٣"])
+@each_row(
     "path",
     [
         "/?q=kettle&as_of={}",

@@ -18,9 +18,9 @@ from support.asgi import Client
 from support.console import HOSTILE, post
 from triptych.question_log import LoggedQuestion, QuestionLog
 from triptych.service import Service
-from triptych_adapters.console.gaps import Old, grouped
-from triptych_adapters.http import create_app
-from triptych_adapters.keys import KeyAuthenticator, KeyStore
+from triptych_server.console.gaps import Old, grouped
+from triptych_server.http import create_app
+from triptych_server.keys import KeyAuthenticator, KeyStore
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
 

@@ -16,12 +16,12 @@ pytest.importorskip("starlette")
 import triptych
 from support.asgi import Client
 from support.console import post
-from triptych.evaluation import compare, evaluate, read_golden
-from triptych.evaluation.significance import few_queries_warning
 from triptych.question_log import QuestionLog
-from triptych.search.pipeline_record import Pipeline
+from triptych.search import Pipeline
 from triptych.service import Service
-from triptych_adapters.http import create_app
+from triptych_evaluation import compare, evaluate, read_golden
+from triptych_evaluation.significance import few_queries_warning
+from triptych_server.http import create_app
 
 THINGS = ("kettle", "teapot", "ladle", "whisk", "grater", "sieve")
 

@@ -19,11 +19,12 @@ from support.asgi import Client
 from support.console import HOSTILE, TOKEN, post, read
 from support.servers import served
 from triptych.errors import ProviderError
+from triptych.records.serialization import to_json
 from triptych.service import Service
-from triptych.testing.fakes import FakeLLM
-from triptych_adapters.console.documents import Span, pieces
-from triptych_adapters.http import create_app
-from triptych_adapters.keys import KeyAuthenticator, KeyStore
+from triptych_server.console.documents import Span, pieces
+from triptych_server.http import create_app
+from triptych_server.keys import KeyAuthenticator, KeyStore
+from triptych_testing.fakes import FakeLLM
 
 
 @pytest.fixture
@@ -161,7 +162,7 @@ def test_hits_are_judged_kept_compared_and_exported(kb: Service, ask: Client) ->
 
 
 def test_what_is_exported_is_what_eval_reads(kb: Service, ask: Client, tmp_path: Path) -> None:
-    from triptych.evaluation import read_golden
+    from triptych_evaluation import read_golden
 
     form = {"q": "green tea", "dataset": "docs", "name": "guide/tea.md", "verdict": "right"}
     post(ask, "/console/golden", **form)
@@ -193,6 +194,24 @@ def answering(tmp_path: Path) -> Iterator[Client]:
     with triptych.open(tmp_path / "asked.db", embedder="hash", llm=llm) as kb:
         kb.put_document("docs", "tea.md", "# Tea\n\nGreen tea steeps for <b>three</b> minutes.")
         yield Client(create_app(kb, console=True))
+
+
+def test_an_answer_marks_what_its_sources_do_not_say(tmp_path: Path) -> None:
+    said = "Three minutes [1]. It takes 9 <i>bar</i> & <MQTT> [1]."
+    llm = FakeLLM(lambda prompt, text: said)
+    with triptych.open(tmp_path / "asked.db", embedder="hash", llm=llm) as kb:
+        kb.put_document("docs", "tea.md", "# Tea\n\nGreen tea steeps for 3 minutes.")
+        ask = Client(create_app(kb, console=True))
+        text = ask("GET", "/console/ask?q=How+long+does+green+tea+steep?").text
+        assert '<mark class="unproven" title="figure: nowhere">9</mark> &lt;i&gt;bar' in text
+        assert '&amp; &lt;<mark class="unproven" title="name: nowhere">MQTT</mark>&gt; <a' in text
+        assert "Marked words are not in the passages" in text
+        answer = kb.ask("How long does green tea steep?", dataset_id="docs")
+        fields = {"receipt": json.dumps(to_json(answer.receipt)), "answer": answer.text}
+        again = post(ask, "/console/replay", **fields).text
+        assert "2 claims of the answer were looked up again: each is where the receipt" in again
+        wrong = post(ask, "/console/replay", **fields | {"answer": "Something else."}).text
+        assert "this is not the text of the receipt" in wrong
 
 
 def test_an_answer_links_its_citations_and_marks_what_cites_nothing(answering: Client) -> None:

@@ -16,8 +16,7 @@ from support.asgi import Client
 from support.console import TOKEN, read
 from support.servers import listening
 from triptych.service import Service
-from triptych_adapters.http import create_app
-from triptych_adapters.http.limits import Limits
+from triptych_server.http import Limits, create_app
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 LIMITS = Limits(body=1_000, header_bytes=2_000, waiting=1, body_seconds=0.3)

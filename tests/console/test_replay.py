@@ -18,8 +18,8 @@ from support.console import HOSTILE, post, read
 from support.servers import served
 from triptych.records.serialization import to_json
 from triptych.service import Service
-from triptych.testing.fakes import FakeLLM
-from triptych_adapters.http import create_app
+from triptych_server.http import create_app
+from triptych_testing.fakes import FakeLLM
 
 QUESTION = "How long does green tea steep?"
 TEA = "# Tea\n\nGreen tea steeps for three minutes."

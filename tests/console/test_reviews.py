@@ -15,11 +15,11 @@ pytest.importorskip("starlette")
 import triptych
 from support.asgi import Client
 from support.console import HOSTILE, TOKEN, post, read
-from triptych.access.proposals import Proposals
 from triptych.errors import PendingReviewError
+from triptych.proposals import Proposals
 from triptych.service import Service
-from triptych_adapters.http import create_app
-from triptych_adapters.keys import KeyAuthenticator, KeyStore
+from triptych_server.http import create_app
+from triptych_server.keys import KeyAuthenticator, KeyStore
 
 PAGE = "/console/reviews"
 

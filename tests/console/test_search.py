@@ -14,10 +14,10 @@ pytest.importorskip("starlette")
 import triptych
 from support.asgi import Client
 from support.console import post, read
-from triptych.search.pipeline_record import Pipeline
+from triptych.search import Pipeline
 from triptych.service import Service
-from triptych.testing.fakes import FakeLLM
-from triptych_adapters.http import create_app
+from triptych_server.http import create_app
+from triptych_testing.fakes import FakeLLM
 
 
 @pytest.fixture

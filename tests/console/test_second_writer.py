@@ -15,7 +15,7 @@ import triptych
 from support.asgi import Client
 from support.console import TOKEN
 from triptych.service import Service
-from triptych_adapters.http import create_app
+from triptych_server.http import create_app
 
 PAGE = "/console/documents/docs/tea.md"
 

@@ -17,11 +17,10 @@ from support.console import HOSTILE
 from support.servers import served
 from triptych.contracts import HitReader
 from triptych.records import Hit, ResolvedQuery
+from triptych.search import Neighbours, Pipeline
 from triptych.search.fusion import ZScoreRanker
-from triptych.search.pipeline_record import Pipeline
-from triptych.search.postprocessing import Neighbours
 from triptych.service import Service
-from triptych_adapters.http import create_app
+from triptych_server.http import create_app
 
 
 @attrs.frozen
@@ -116,10 +115,11 @@ def test_each_pipeline_says_what_it_is_made_of(kb: Service) -> None:
     assert "A search has no option for a ranker or a reranker" in page
     rows = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in page.split("<tr>")[2:7]]
     none, keyword, turned, wide, words = ([unescape(each) for each in row] for row in rows)
-    assert none == ["none", "all", "–", "bm25, vector", "ZScoreRanker", "–", "KeywordBoost"]
+    built_in = "KeywordBoost, CodeRanking"
+    assert none == ["none", "all", "–", "bm25, vector", "ZScoreRanker", "–", built_in]
     assert turned[0] == 'turned<br><small dir="auto"><b></small>'
     # One lane has nothing to fuse.
-    assert turned[1:] == ["d", "–", "bm25", "–", "–", "KeywordBoost, LastFirst"]
+    assert turned[1:] == ["d", "–", "bm25", "–", "–", f"{built_in}, LastFirst"]
     assert keyword[3:6] == ["bm25", "–", "–"]
     assert words[3:6] == ["bm25, vector", "ZScoreRanker", "bm25=3.0, vector=1.0"]
-    assert wide[6] == "KeywordBoost, Neighbours"
+    assert wide[6] == f"{built_in}, Neighbours"

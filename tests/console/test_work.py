@@ -25,20 +25,17 @@ from support.chat_server import whole
 from support.console import HOSTILE, TOKEN, post, read
 from support.provider_server import Asked, ProviderServer, Reply, serving
 from support.servers import listening, served
-from triptych._internal.retries import Retries
 from triptych.errors import ProviderSetupError, RateLimitedError
 from triptych.layers import LayerBuilder
-from triptych.records.spaces import dense
+from triptych.records import Retries, dense
 from triptych.service import Service
-from triptych.testing.fakes import FakeLLM
 from triptych.vectors.refused import RefusedTexts
-from triptych_adapters.console import work_lists
-from triptych_adapters.http import create_app
-from triptych_adapters.http.limits import Limits
-from triptych_adapters.keys import KeyAuthenticator, KeyStore
 from triptych_adapters.wire import build_layers
-from triptych_backends.providers import OpenAIEmbedder, OpenAILLM
-from triptych_backends.providers.connection import Connection
+from triptych_providers import Connection, OpenAIEmbedder, OpenAILLM
+from triptych_server.console import work_lists
+from triptych_server.http import Limits, create_app
+from triptych_server.keys import KeyAuthenticator, KeyStore
+from triptych_testing.fakes import FakeLLM
 
 ONCE = Connection(retries=Retries(attempts=1))
 

@@ -11,11 +11,9 @@ from contract.test_memory import raw
 from support.bare_store import BareStore
 from triptych.contracts import Capabilities
 from triptych.contracts.defaults import Repositories
-from triptych.testing.conformance import BackendConformance
-from triptych.testing.harness import Harness
-from triptych.testing.service import ServiceTests
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sqlite import SqliteStore
+from triptych_testing import BackendConformance, Harness, ServiceTests
 
 
 @pytest.fixture

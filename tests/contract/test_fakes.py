@@ -7,29 +7,22 @@ import sys
 import numpy as np
 import pytest
 
+from triptych import Message
 from triptych.errors import ProviderError, StoreError
-from triptych.testing.builders import fill
-from triptych.testing.chunks import ChunkTests
-from triptych.testing.documents import DocumentTests
-from triptych.testing.fakes import (
+from triptych_backends.memory import MemoryStore
+from triptych_testing import Harness, run_stateful
+from triptych_testing.builders import fill
+from triptych_testing.fakes import (
     CoveringEmbedder,
     Failing,
     FakeEmbedder,
-    Message,
     ScriptedLLM,
     failing_store,
 )
-from triptych.testing.harness import Harness
-from triptych.testing.layers import LayerTests
-from triptych_backends.memory import MemoryStore
 
 
-class TestWrappedStore(DocumentTests, ChunkTests, LayerTests):
-    """A store behind counting wrappers is a store."""
-
-    @pytest.fixture
-    def harness(self) -> Harness:
-        return Harness(open=lambda: failing_store(MemoryStore()))
+def test_a_store_behind_counting_wrappers_is_a_store() -> None:
+    run_stateful(Harness(open=lambda: failing_store(MemoryStore())), examples=20)
 
 
 def test_fake_embeddings_are_unit_rows_that_depend_on_text_and_model_alone() -> None:
@@ -111,8 +104,8 @@ def test_wrapper_has_the_capabilities_of_what_it_wraps() -> None:
 def test_the_fakes_and_the_kits_processes_need_no_test_runner() -> None:
     code = (
         "import sys\n"
-        "from triptych.testing import FakeEmbedder\n"
-        "import triptych.testing.work\n"
+        "from triptych_testing import FakeEmbedder\n"
+        "import triptych_testing.work\n"
         "sys.exit(', '.join({'pytest', 'hypothesis'} & set(sys.modules)) or 0)"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

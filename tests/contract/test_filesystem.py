@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from triptych.testing.conformance import BackendConformance
-from triptych.testing.harness import Contents, Harness
-from triptych.testing.work import Child
 from triptych_backends.filesystem import FilesStore
 from triptych_backends.filesystem.formats import read_home, read_layer, read_sidecar
+from triptych_testing import BackendConformance, Child, Contents, Harness
 
 
 def raw(store: FilesStore, dataset: str) -> Contents:

@@ -14,10 +14,7 @@ from json_store import JsonStore
 from support.json_files import full_disk
 from triptych.errors import CorruptStoreError, StoreError, StoreLockedError
 from triptych.records import NewDocument
-from triptych.testing.conformance import BackendConformance
-from triptych.testing.harness import Contents, Harness
-from triptych.testing.service import ServiceTests
-from triptych.testing.work import Child
+from triptych_testing import BackendConformance, Child, Contents, Harness, ServiceTests
 
 
 def contents(path: Path, dataset_id: str) -> Contents:

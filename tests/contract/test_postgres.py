@@ -1,25 +1,24 @@
-"""The conformance kit on PostgreSQL."""
+"""The conformance kit on PostgreSQL, searched in the server and in each process."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
 from support.postgres import PostgresServer
-from triptych.testing.conformance import BackendConformance
-from triptych.testing.harness import Contents, Harness
-from triptych.testing.service import ServiceTests
-from triptych.testing.work import Child
+from triptych_testing import BackendConformance, Child, Contents, Harness, ServiceTests
 
 pytest.importorskip("psycopg", reason="psycopg is not installed: the extra postgres has it")
 
 from triptych_backends.memory import MemoryStore
-from triptych_backends.postgres import PostgresStore
+from triptych_postgres import PostgresStore
 
 
 def raw_of(server: PostgresServer, url: str) -> Callable[[PostgresStore, str], Contents]:
-    schema = url.rpartition("=")[2]
+    schema = url.partition("&schema=")[2].partition("&")[0]
 
     def raw(_: PostgresStore, dataset: str) -> Contents:
         """A dataset's contents, read by the driver alone."""
@@ -60,10 +59,36 @@ class TestPostgres(BackendConformance):
             open=lambda: PostgresStore.open(postgres_url),
             persistent=True,
             shared=True,
-            child=Child(
-                opener="triptych_backends.postgres:PostgresStore.open", argument=postgres_url
-            ),
+            child=Child(opener="triptych_postgres:PostgresStore.open", argument=postgres_url),
             raw=raw_of(postgres_server, postgres_url),
+        )
+
+
+@pytest.fixture
+def local_url(postgres_url: str, tmp_path: Path) -> str:
+    """The URL of a store that each process searches by an index in one folder."""
+    return f"{postgres_url}&search=local&index={quote(str(tmp_path))}"
+
+
+class TestPostgresLocal(BackendConformance):
+    @pytest.fixture
+    def harness(self, postgres_server: PostgresServer, local_url: str) -> Harness:
+        return Harness(
+            open=lambda: PostgresStore.open(local_url),
+            persistent=True,
+            shared=True,
+            child=Child(opener="triptych_postgres:PostgresStore.open", argument=local_url),
+            raw=raw_of(postgres_server, local_url),
+        )
+
+
+class TestPostgresLocalService(ServiceTests):
+    @pytest.fixture
+    def harness(self, postgres_url: str) -> Harness:
+        return Harness(
+            open=lambda: PostgresStore.open(f"{postgres_url}&search=local"),
+            persistent=True,
+            scratch=MemoryStore,
         )
 
 

@@ -7,16 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from triptych.testing.conformance import BackendConformance
-from triptych.testing.harness import Harness
-from triptych.testing.service import ServiceTests
+from triptych_testing import BackendConformance, Harness, ServiceTests
 
 pytest.importorskip("qdrant_client", reason="qdrant-client is not installed: the extra qdrant")
 
 from support.qdrant_local import LocalMode
 from triptych_backends.memory import MemoryStore
-from triptych_backends.qdrant import QdrantStore
 from triptych_backends.sqlite import SqliteStore
+from triptych_qdrant import QdrantStore
 
 
 @pytest.fixture

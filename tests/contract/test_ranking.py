@@ -7,11 +7,10 @@ import attrs
 import pytest
 
 from triptych.records import Candidate, Filter, LayerQuery
-from triptych.testing.harness import Harness
-from triptych.testing.search import assert_backends_rank_alike
 from triptych_backends.filesystem import FilesStore
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sqlite import SqliteStore
+from triptych_testing import Harness, assert_backends_rank_alike
 
 
 def test_sqlite_ranks_as_memory_does(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ import triptych
 from triptych import NotFoundError, Service, StoreError
 from triptych.chunking import ChunkerSet, FixedWindowChunker
 from triptych.records import DatasetConfig
-from triptych.testing.fakes import FakeEmbedder, failing_store, kept_open
 from triptych_backends.memory import MemoryStore
+from triptych_testing.fakes import FakeEmbedder, failing_store, kept_open
 
 OTHER = ChunkerSet(default=FixedWindowChunker())
 

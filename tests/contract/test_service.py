@@ -6,11 +6,10 @@ import pytest
 from test_filesystem import raw as files_raw
 from test_memory import raw as memory_raw
 
-from triptych.testing.harness import Harness
-from triptych.testing.service import ServiceTests
 from triptych_backends.filesystem import FilesStore
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sqlite import SqliteStore
+from triptych_testing import Harness, ServiceTests
 
 
 class TestMemory(ServiceTests):

@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from triptych.testing.conformance import BackendConformance
-from triptych.testing.harness import Contents, Harness
-from triptych.testing.work import Child
 from triptych_backends.sqlite import SqliteStore
+from triptych_testing import BackendConformance, Child, Contents, Harness
 
 
 def raw(store: SqliteStore, dataset: str) -> Contents:

@@ -14,9 +14,10 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 import triptych
 from support.backups import refused
+from support.examples import examples
 from support.rich_stores import KINDS, change, contents, fill, open_kind
-from triptych._internal.progress import Progress
-from triptych.copies.copy import copy_store
+from triptych import Progress
+from triptych.copies import copy_store
 from triptych.errors import (
     CorruptStoreError,
     NotFoundError,
@@ -25,9 +26,9 @@ from triptych.errors import (
     TriptychError,
     ValidationError,
 )
-from triptych.testing.builders import fill as fill_plainly, put
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sqlite import SqliteStore, open_backup, write_backup
+from triptych_testing.builders import fill as fill_plainly, put
 
 
 @pytest.fixture(scope="module")
@@ -182,7 +183,7 @@ def test_newer_backup_is_named(backup: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.property
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_backup_that_is_cut_short_or_changed_is_refused(
     source: MemoryStore,

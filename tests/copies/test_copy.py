@@ -17,14 +17,15 @@ from hypothesis import HealthCheck, example, given, settings, strategies as st
 import triptych
 from support.bare_store import BareStore
 from support.rich_stores import KINDS, change, contents, fill, open_kind
-from triptych._internal.progress import Progress
+from triptych import Progress
 from triptych.contracts import SettingsStore, Store
-from triptych.copies.copy import copy_store
+from triptych.copies import Counts, copy_store
 from triptych.errors import ConflictError, NotAvailableError, NotFoundError, ValidationError
-from triptych.records import NewDocument
-from triptych.records.spaces import sparse
-from triptych.service import Service
-from triptych.testing.builders import (
+from triptych.records import NewDocument, sparse
+from triptych.service import Service, ServiceOptions
+from triptych_backends.memory import MemoryStore
+from triptych_backends.sqlite import SqliteStore, open_backup, write_backup
+from triptych_testing.builders import (
     CONFIG,
     SPARSE,
     derive,
@@ -33,9 +34,7 @@ from triptych.testing.builders import (
     set_config,
     sparse_of,
 )
-from triptych.testing.fakes import FakeEmbedder
-from triptych_backends.memory import MemoryStore
-from triptych_backends.sqlite import SqliteStore, open_backup, write_backup
+from triptych_testing.fakes import FakeEmbedder
 
 PAIRS = [(one, other) for one in KINDS for other in KINDS]
 
@@ -310,29 +309,31 @@ def test_document_of_another_history_is_kept_whatever_its_version_is(
         assert contents(target) == contents(source)
 
 
-@pytest.mark.parametrize("conflict", ["a document", "a name", "a configuration"])
+@pytest.mark.parametrize(
+    ("kind", "conflict"),
+    [("memory", "a document"), ("sqlite", "a name"), ("files", "a configuration")],
+)
 def test_conflict_is_found_before_anything_is_written(
-    stores: dict[str, Store], conflict: str, tmp_path: Path
+    stores: dict[str, Store], kind: str, conflict: str, tmp_path: Path
 ) -> None:
-    for kind in KINDS:
-        source, target = stores[kind], stores[f"{kind} copy"]
-        fill_plainly(source, "a", {"1": "one", "2": "two"})
-        fill_plainly(source, "b", {f"{number:03}": f"text {number}" for number in range(80)})
-        if conflict == "a document":
-            fill_plainly(target, "b", {"079": "mine"})
-        elif conflict == "a name":
-            fill_plainly(target, "b", {"mine": "mine"})
-        else:
-            set_config(target, "b", attrs.evolve(CONFIG, language="german"))
-            put(target, "b", "079", "text 79")
-        before = contents(target)
-        write_backup(source, tmp_path / f"{kind}.backup")
-        with open_backup(tmp_path / f"{kind}.backup") as backup:
-            for one in (source, backup):
-                with pytest.raises(ConflictError, match="dataset 'b' of the destination") as found:
-                    copy_store(one, target)
-                assert "--replace" in found.value.hint
-                assert contents(target) == before
+    source, target = stores[kind], stores[f"{kind} copy"]
+    fill_plainly(source, "a", {"1": "one", "2": "two"})
+    fill_plainly(source, "b", {f"{number:03}": f"text {number}" for number in range(80)})
+    if conflict == "a document":
+        fill_plainly(target, "b", {"079": "mine"})
+    elif conflict == "a name":
+        fill_plainly(target, "b", {"mine": "mine"})
+    else:
+        set_config(target, "b", attrs.evolve(CONFIG, language="german"))
+        put(target, "b", "079", "text 79")
+    before = contents(target)
+    write_backup(source, tmp_path / "backup")
+    with open_backup(tmp_path / "backup") as backup:
+        for one in (source, backup):
+            with pytest.raises(ConflictError, match="dataset 'b' of the destination") as found:
+                copy_store(one, target)
+            assert "--replace" in found.value.hint
+            assert contents(target) == before
 
 
 def test_older_version_that_the_source_keeps_is_no_conflict(
@@ -426,3 +427,37 @@ def test_setting_that_others_change_is_set_or_an_error() -> None:
     target.left = 1
     assert copy_store(source, target).settings_different == ("key",)
     assert target.get_setting("key") == "of another 0"
+
+
+@pytest.mark.parametrize(("one", "other"), [("sqlite", "files"), ("memory", "sqlite")])
+def test_a_copy_of_the_sources_is_rebuilt_and_kept_up_to_date_with_another_embedder(
+    stores: dict[str, Store], one: str, other: str
+) -> None:
+    old, new = FakeEmbedder("fake/old"), FakeEmbedder("fake/new")
+    kb = Service(stores[one], options=ServiceOptions(embedder=old))
+    for name in ("a.md", "b.md", "c.md"):
+        kb.put_document("d", name, f"# {name}\n\nText of {name}.")
+    kb.put_document("d", "a.md", "# a.md\n\nThe second text.")
+    kb.put_document_layer("d", "a.md", "L0", "What a is about.")
+    made = copy_store(stores[one], stores[other], sources=True)
+    assert made.counts == Counts(documents=3, versions=4, layers=1)
+
+    copied = Service(stores[other], options=ServiceOptions(embedder=new))
+    assert copied.rebuild(dataset_id="d").embedded == 4
+    assert {each.embed_sig for each in copied.stats("d")[0].spaces} == {new.signature}
+    layer = copied.layer("d", "a.md", "L0")
+    assert layer is not None
+    assert (layer.content, layer.stale) == ("What a is about.", None)
+    assert [each.version for each in copied.history("d", "a.md")] == [2, 1]
+
+    kb.put_document("d", "b.md", "# b.md\n\nAnother text.")
+    kb.delete_document("d", "c.md")
+    before = len(new.texts)
+    again = copy_store(stores[one], stores[other], sources=True, replace=True)
+    assert (again.datasets[0].written, again.datasets[0].removed) == (1, 1)
+    assert copied.rebuild(dataset_id="d").rebuilt == 1
+    assert len(new.texts) - before == 1
+    assert [info.name for info in copied.list_documents("d")] == ["a.md", "b.md"]
+    (hit,) = copied.search("another", dataset_id="d", mode="vector", top_k=1).hits
+    assert (hit.doc_name, hit.stale) == ("b.md", None)
+    assert kb.search("another", dataset_id="d", mode="vector").warnings == ()

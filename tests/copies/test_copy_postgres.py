@@ -17,15 +17,13 @@ from support.postgres import PostgresServer
 from support.rich_stores import POSTGRES, change, contents, fill, open_kind
 from triptych import Service
 from triptych.contracts import Store
-from triptych.copies.copy import copy_store
-from triptych.copies.states import StoreStates
+from triptych.copies import StoreStates, copy_store
 from triptych.errors import ConflictError
 from triptych.records import NameState
-from triptych.testing.builders import fill_at_once, keyword_query, put
-from triptych.testing.fakes import FakeEmbedder
-from triptych.testing.harness import examined
-from triptych.testing.oracle import assert_same_ranking, entries
 from triptych_backends.sqlite import open_backup, write_backup
+from triptych_testing import assert_same_ranking, entries, examined
+from triptych_testing.builders import fill_at_once, keyword_query, put
+from triptych_testing.fakes import FakeEmbedder
 
 SCHEMAS = ("source", "target", "first", "second")
 

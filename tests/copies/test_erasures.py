@@ -12,9 +12,9 @@ import pytest
 from support.rich_stores import contents, open_kind
 from triptych import Service
 from triptych.contracts import Store
-from triptych.copies.copy import copy_store
-from triptych.testing.builders import fill
+from triptych.copies import copy_store
 from triptych_backends.memory import MemoryStore
+from triptych_testing.builders import fill
 
 CANARY = "Xanthippe Quillfeather"
 

@@ -16,10 +16,10 @@ import pytest
 
 from support.rich_stores import contents, fill, open_kind
 from triptych.contracts import Store
-from triptych.copies.copy import copy_store
-from triptych.testing.builders import fill_at_once
-from triptych.testing.harness import examined
+from triptych.copies import copy_store
 from triptych_backends.sqlite import open_backup, write_backup
+from triptych_testing import examined
+from triptych_testing.builders import fill_at_once
 
 pytestmark = pytest.mark.process
 TESTS = Path(__file__).parents[1]

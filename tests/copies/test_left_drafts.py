@@ -13,12 +13,12 @@ from copies.test_kills import copier
 from support.cli_run import ran
 from support.rich_stores import open_kind
 from triptych import Service
-from triptych._internal.files import left_drafts, written_whole
 from triptych.question_log import QuestionLog
 from triptych.records import Finding
-from triptych.testing.builders import fill_at_once
+from triptych.resources.files import left_drafts, written_whole
 from triptych_backends.filesystem.disk import Disk
 from triptych_backends.sqlite import open_backup, write_backup
+from triptych_testing.builders import fill_at_once
 
 CANARY = b"Xanthippe"
 

@@ -28,10 +28,10 @@ from triptych import (
     ValidationError,
 )
 from triptych.errors import CorruptStoreError
-from triptych.testing.fakes import FakeEmbedder
 from triptych_backends.filesystem import FilesStore
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sqlite import SqliteStore
+from triptych_testing.fakes import FakeEmbedder
 
 pytestmark = pytest.mark.process
 

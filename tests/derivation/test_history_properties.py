@@ -11,12 +11,13 @@ import attrs
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from triptych.derivation.living_documents import unified_diff
+from support.examples import examples
+from triptych.living_documents import unified_diff
 from triptych.records import NewDocument, SourceDocument
-from triptych.testing.builders import loaded
 from triptych_backends.filesystem import FilesStore
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sqlite import SqliteStore
+from triptych_testing.builders import loaded
 
 pytestmark = pytest.mark.property
 
@@ -30,7 +31,9 @@ NUMBERS = itertools.count()
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite", "files"])
 @settings(
-    deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None,
+    max_examples=examples(25),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(puts=PUTS, most=st.integers(0, 4))
 def test_history_is_the_last_versions(

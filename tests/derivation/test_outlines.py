@@ -13,8 +13,8 @@ import triptych
 from triptych.errors import ParseError
 from triptych.records import NewDocument
 from triptych.service import Service, ServiceOptions
-from triptych.testing.fakes import FakeEmbedder
 from triptych_backends.memory import MemoryStore
+from triptych_testing.fakes import FakeEmbedder
 
 GO = "package a\n\nfunc Login() {\n\treturn\n}\n\nfunc Logout() {\n\treturn\n}\n"
 JSON = '{"a": "' + "x " * 150 + '", "b": "' + "y " * 150 + '"}\n'
@@ -113,7 +113,7 @@ def test_a_document_without_outline_loads_no_parser() -> None:
         "import sys, triptych\n"
         "with triptych.open('memory://', embedder=None) as kb:\n"
         "    kb.put_document('d', 'a.md', 'text')\n"
-        "assert not {'triptych_backends.parsing', 'tree_sitter'} & set(sys.modules)\n"
+        "assert not {'triptych_parsers', 'tree_sitter'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

@@ -13,9 +13,9 @@ from triptych import Service, ServiceOptions
 from triptych.contracts.defaults import Repositories
 from triptych.errors import ConflictError, DerivationError, ModelMismatchError
 from triptych.records import NewDocument
-from triptych.testing.fakes import Failing, FakeEmbedder
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sqlite import SqliteStore
+from triptych_testing.fakes import Failing, FakeEmbedder
 
 
 class Before(Failing):

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from triptych import RebuildScope, Service, ServiceOptions, deadline
-from triptych._internal.progress import Progress
+from support.rows import each_row
+from triptych import Progress, RebuildScope, Service, ServiceOptions, deadline
 from triptych.contracts.defaults import Repositories
 from triptych.errors import (
     CancelledError,
@@ -21,8 +21,8 @@ from triptych.errors import (
     ValidationError,
 )
 from triptych.records import DerivedLayer, EmbedKind, Layer, NewDocument
-from triptych.testing.fakes import FakeEmbedder
 from triptych_backends.memory import MemoryStore
+from triptych_testing.fakes import FakeEmbedder
 
 
 class Gathering(FakeEmbedder):
@@ -125,7 +125,7 @@ def test_vectors_do_not_depend_on_how_many_run_at_a_time(store: MemoryStore, sta
             assert mine.vector is not None
 
 
-@pytest.mark.parametrize("bound", [0, 65, -1, 2.5, True, "4"])
+@each_row("bound", [0, 65, -1, 2.5, True, "4"])
 def test_an_invalid_bound_is_refused(bound: Any) -> None:
     with pytest.raises(ValidationError, match="embed_concurrency"):
         ServiceOptions(embed_concurrency=bound)

@@ -7,15 +7,15 @@ from collections.abc import Callable
 import pytest
 
 from support.extractive_layers import build_layers
-from triptych import Service
-from triptych._internal.progress import Progress
+from support.rows import each_row
+from triptych import Progress, Service
 from triptych.access import Access
 from triptych.contracts.defaults import DocumentRepoBase, Repositories
 from triptych.errors import StoreAwayError
 from triptych.records import NewDocument
 from triptych.sync.target import delete_documents
-from triptych.testing.fakes import Failing
 from triptych_backends.memory import MemoryStore
+from triptych_testing.fakes import Failing
 
 AWAY = StoreAwayError("the server stands still")
 TEXTS = {f"n{number}.txt": f"Words of {number}." for number in range(600)}
@@ -59,7 +59,7 @@ CALLS: dict[str, tuple[str, str, Callable[[Service], object]]] = {
 }
 
 
-@pytest.mark.parametrize("call", CALLS)
+@each_row("call", CALLS)
 def test_a_store_that_is_away_ends_the_call(call: str) -> None:
     part, method, act = CALLS[call]
     store = MemoryStore()

@@ -19,11 +19,11 @@ from support.cli_run import Shell, fresh_shell
 from triptych.contracts import DocumentRepo
 from triptych.contracts.defaults import Repositories
 from triptych.errors import NotAvailableError, NotFoundError
-from triptych.records import DoctorReport, NewDocument, QuarantinedLayer, SourceDocument
+from triptych.records import DoctorReport, NewDocument, SourceDocument
 from triptych.service import Service
-from triptych.testing.fakes import FakeEmbedder
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sql.chunk_rows import text_checksum
+from triptych_testing.fakes import FakeEmbedder
 
 MANY = {f"n{number:03}.md": f"# T{number}\n\nText é number {number}.\n" for number in range(30)}
 
@@ -199,7 +199,7 @@ BREAKS = {
         "layers.unreadable", beyond=True),
     "vector of another space": broken(
         ("INSERT INTO space SELECT (SELECT max(id) FROM space) + 1, dataset_id, kind, 'other', "
-         "dimension, 0 FROM space LIMIT 1",
+         "dimension FROM space LIMIT 1",
          "UPDATE vector SET space_id = (SELECT max(id) FROM space) WHERE id IN "
          f"(SELECT vector_id FROM chunk WHERE document_id = {A})"), "vectors.space"),
     "entry of no text": broken(
@@ -208,12 +208,6 @@ BREAKS = {
         f"DELETE FROM document WHERE id = {A}",
         "orphans.chunk.document_id", "orphans.derivation.document_id",
         "orphans.document_meta.document_id", "layers.nameless"),
-    "quarantined": broken(
-        "INSERT INTO layer_parked SELECT id, 'gone.md', 'L0', '', '', 'empty', x'', 0 FROM dataset "
-        "WHERE name = 'd'", "layers.nameless", "journal.orphans"),
-    "note": broken(
-        "INSERT INTO layer_note SELECT id, 'gone.md', 'x', x'' FROM dataset WHERE name = 'd'",
-        "layers.nameless"),
     "folder's layer": broken(
         "UPDATE layer SET doc_name = 'gone/', checksum = "
         f"{text_checksum(b'An abstract.', 'gone/', 'L0')} WHERE doc_name = 'a.md'",
@@ -253,12 +247,11 @@ BREAKS = {
         "changes.documents"),
     "log of what is not there": broken(
         "INSERT INTO document_change (seq, document_id, dataset_id) "
-        "SELECT 5, 5, id FROM dataset LIMIT 1", "changes.documents"),
+        "SELECT 0, 0, id FROM dataset LIMIT 1", "changes.documents"),
     "table of the log": broken("DROP TABLE document_change", "schema.missing"),
     "clock": broken("DELETE FROM clock", "clock.behind"),
     "clock's tick": broken("UPDATE clock SET tick = 3", "clock.behind"),
     "index of the schema": broken("DROP INDEX chunk_vector", "schema.missing"),
-    "table of the journal": broken("DROP TABLE layer_note", "schema.missing"),
 }  # fmt: skip
 
 
@@ -488,21 +481,6 @@ def test_content_that_is_not_what_was_put_is_reported() -> None:
             assert names(kb.doctor(repair=True)) == {"documents.checksum"}
 
 
-def test_parked_notes_of_nobody_are_forgotten(tmp_path: Path) -> None:
-    from datetime import UTC, datetime
-
-    with opened("memory://") as kb:
-        kb.put_document("d", "a", "text")
-        kb.layer_repo.quarantine(  # type: ignore[attr-defined]  # a LayerJournal
-            QuarantinedLayer(
-                dataset_id="d", doc_name="gone", layer="L0", input_sig="", prompt_sig="",
-                reason="empty", message="", quarantined_at=datetime.now(UTC),
-            )
-        )  # fmt: skip
-        assert names(kb.doctor()) == {"journal.orphans"}
-        assert kb.doctor(repair=True).clean
-
-
 # Files
 
 
@@ -523,9 +501,9 @@ def test_files_that_rotted_unseen_are_reported(folder: Path) -> None:
             # As a disk that changes bytes leaves the file's times.
             now = file.stat()
             driver.execute(
-                "UPDATE files_look SET mtime = ?, looked = ? WHERE name = 'a.md' "
-                "AND dataset = 'd' AND kind = ''",
-                [max(now.st_mtime_ns, now.st_ctime_ns), now.st_ctime_ns + 10 * 10**9],
+                "UPDATE files_record SET size = ?, mtime_ns = ?, ctime_ns = ?, inode = ? "
+                "WHERE name = 'a.md' AND dataset = 'd' AND kind = ''",
+                [now.st_size, now.st_mtime_ns, now.st_ctime_ns, now.st_ino],
             )
         report = kb.doctor()
         assert names(report) == {"files.checksum"}

@@ -11,10 +11,10 @@ import pytest
 
 from triptych.errors import CorruptStoreError, NotAvailableError
 from triptych.service import Service, ServiceOptions
-from triptych.testing.fakes import FakeSparseEncoder
 from triptych_backends.filesystem import FilesStore
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sqlite import SqliteStore
+from triptych_testing.fakes import FakeSparseEncoder
 
 A = "(SELECT id FROM document WHERE name = 'a.md')"
 TEXTS = {"a.md": "The owl sleeps.", "b.md": "A kettle.", "c.md": "The owl sleeps."}
@@ -142,11 +142,12 @@ def test_health_says_what_the_sparse_lane_lacks(path: Path) -> None:
         details = [str(check) for check in health.problems]
         assert any("1 of 4 documents without all their sparse vectors" in each for each in details)
         assert any("sparse/1 answers with 2 terms" in check.detail for check in health.checks)
+        assert not any("keyword search alone" in check.detail for check in health.checks)
     with opened(path, FakeSparseEncoder("sparse/2")) as kb:
         details = [str(check) for check in kb.health(probe=False).problems]
         assert any("sparse vectors of sparse/1, not of sparse/2" in each for each in details)
     with Service(SqliteStore.open(path)) as kb:
-        assert any("with the sparse encoder sparse/1" in str(c) for c in kb.health().problems)
+        assert any("no sparse encoder is in use" in str(c) for c in kb.health().problems)
     broken = FakeSparseEncoder(failures={1: NotAvailableError("no weights")})
     with opened(path, broken) as kb:
         assert not kb.health().ok

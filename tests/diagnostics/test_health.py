@@ -17,9 +17,9 @@ from triptych import Service
 from triptych.contracts.defaults import Repositories
 from triptych.errors import CancelledError, ProviderError, StoreError, StoreLockedError
 from triptych.records import EmbedKind
-from triptych.testing.fakes import Failing, FakeEmbedder
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sqlite import SqliteStore
+from triptych_testing.fakes import Failing, FakeEmbedder
 
 MANY = {f"n{number:04}": f"text number {number}" for number in range(2100)}
 

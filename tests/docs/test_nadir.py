@@ -7,11 +7,11 @@ import re
 from functools import cache
 from pathlib import Path
 
-from support.tables import failures
+from triptych_testing import failures
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / f"docs/reference/{name}.md" for name in ("nadir", "gofastr", "pgedge", "go-rag")]
-KIT = ROOT / "knowledge/triptych/testing"
+KIT = ROOT / "knowledge/triptych_testing"
 _CHECKED = re.compile(r"`([\w/]+\.py)::(test_\w+)`")
 ROWS = [
     line

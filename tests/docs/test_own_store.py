@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from support.doc_pages import PAGES, Block, blocks
-from support.tables import failures
 from triptych_factory.locations import store_in
+from triptych_testing import failures
 
 ROOT = Path(__file__).parents[2]
 ABOUT_IT = ("README.md", "docs/how-to/console.md", "docs/how-to/my-notes.md")

@@ -12,11 +12,11 @@ import attrs
 
 import triptych
 from support.doc_pages import named
-from support.tables import failures
+from triptych_testing import failures
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/reference/flowcraft.md"
-KIT = ROOT / "knowledge/triptych/testing"
+KIT = ROOT / "knowledge/triptych_testing"
 _ROW = re.compile(r"\| ([A-Za-z0-9.]+) \| (?:`([A-Za-z0-9_.]+)`|–) \|")
 
 _NAMES = """

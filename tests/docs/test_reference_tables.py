@@ -12,7 +12,8 @@ import pytest
 from support.cli_run import Shell, fresh_shell
 from support.doc_pages import COMMUNITY, ISSUE_FORMS, PAGES, prose
 from support.loaded import load
-from support.tables import failures
+from support.rows import each_row
+from triptych_testing import failures
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -69,12 +70,15 @@ GOLDEN = """queries:
 """
 RUN: dict[str, list[str]] = {
     "init": [],
+    "install": ["claude"],
+    "uninstall": ["claude"],
     "put": ["notes"],
     "add": ["notes", "--dataset", "kept"],
     "list --folders": [],
     "sync": [],
     "search": ["water"],
     "similar": ["default/a.md"],
+    "related": ["default/a.md"],
     "context": ["water"],
     "list --pipelines": [],
     "get": ["default/a.md"],
@@ -88,7 +92,6 @@ RUN: dict[str, list[str]] = {
     "admin create": ["empty"],
     "rebuild": [],
     "embed": [],
-    "admin spaces list": [],
     "status": [],
     "doctor": [],
     "admin keys add": ["team"],
@@ -119,9 +122,6 @@ ELSEWHERE = {
     "watch": "goes on",
     "serve": "goes on",
     "console": "goes on",
-    "admin spaces fill": "a second embedder",
-    "admin spaces swap": "a second embedder",
-    "admin spaces drop": "a second embedder",
     "trust": "a folder of others",
     "admin fetch": "a network",
     "admin proposals show": "an agent's write",
@@ -134,6 +134,7 @@ WITHOUT = ("mcp", "export")
 
 def test_every_command_has_its_row_of_what_json_holds() -> None:
     assert {name for name in ALL if name not in ROWS and name not in WITHOUT} == set()
+    assert {name for name in ROWS if name.partition(" --")[0] not in ALL} == set()
     assert set(ALL) == {name.partition(" --")[0] for name in (*RUN, *ELSEWHERE, *WITHOUT)}
 
 
@@ -160,7 +161,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Any]:
     return found.__getitem__
 
 
-@pytest.mark.parametrize("name", RUN)
+@each_row("name", RUN)
 def test_a_row_names_every_field_that_is_printed(name: str, printed: Callable[[str], Any]) -> None:
     fields = set(printed(name)) - {"schema", "command"}
     named = set(re.findall(r"`(\w+)`", ROWS[name]))

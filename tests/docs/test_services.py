@@ -18,9 +18,10 @@ import httpx
 import pytest
 
 from support.doc_pages import PAGES, blocks
+from support.rows import each_row
 from support.servers import serving
-from triptych_adapters.http.limits import Limits
-from triptych_adapters.http.workers import ServeOptions
+from triptych_server.http import Limits
+from triptych_server.http.workers import ServeOptions
 
 Directives: TypeAlias = "list[tuple[list[str], Directives | None]]"
 
@@ -130,7 +131,7 @@ def test_systemd_reads_the_unit(tmp_path: Path) -> None:
     assert "triptych.service" not in done.stderr
 
 
-@pytest.mark.parametrize(
+@each_row(
     "wrong", ["listen 443 ssl", "server {", "}", "server { { listen 1; } }", "server { x 1; }"]
 )
 def test_what_is_no_configuration_of_nginx_is_refused(wrong: str) -> None:

@@ -8,11 +8,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from support.doc_pages import KINDS, anchors, blocks, prose
 from support.loaded import load
-from support.tables import failures
+from support.rows import each_row
+from triptych_testing import failures
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -112,7 +111,7 @@ TASKS = {
     "async code": ("how-to/async.md", "", "AsyncService"),
     "observe": ("how-to/observe.md", "", "OpenTelemetry"),
     "replicas of PostgreSQL": ("how-to/replicas.md", "", "replica"),
-    "change the embedder": ("how-to/change-the-embedder.md", "", "triptych admin spaces"),
+    "change the embedder": ("how-to/change-the-embedder.md", "", "triptych copy"),
     "at a moment": ("how-to/as-of.md", "", "as_of"),
     "receipts": ("how-to/receipts.md", "", "AnswerReceipt"),
     "prompt cache": ("how-to/prompt-cache.md", "", "prefix_tokens"),
@@ -202,7 +201,7 @@ def test_the_check_of_the_built_site_finds_what_is_wrong(tmp_path: Path) -> None
     assert BUILD.missing_names(tmp_path / "site", tmp_path / "api") == ["x.two"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "wrong"),
     [
         ("\x1b[33mWarning:\x1b[0m anchor does not exist", True),

@@ -26,13 +26,15 @@ from support.doc_pages import (
     unknown_names,
 )
 from support.foreign_tables import foreign_tables, vector_of
+from support.packages import PACKAGES
 from support.postgres import PostgresServer
-from support.tables import failures
+from support.rows import each_row
 from support.trusted import write_trusted
 from triptych import errors
 from triptych_adapters.cli.session import MEANINGS
 from triptych_factory import Settings
 from triptych_factory.embedders import local_is_installed
+from triptych_testing import failures
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -129,7 +131,7 @@ def test_the_skill_is_short_and_says_when_to_read_it() -> None:
 
 def test_every_guarantee_is_shown_by_a_test_that_exists() -> None:
     named = re.findall(r"`(test_\w+)`", prose(DOCS / "concepts.md"))
-    folders = (ROOT / "tests", ROOT / "knowledge" / "triptych" / "testing")
+    folders = (ROOT / "tests", *PACKAGES.values())
     sources = "".join(
         file.read_text(encoding="utf-8") for folder in folders for file in folder.rglob("*.py")
     )
@@ -232,7 +234,7 @@ def test_dead_links_and_unknown_names_are_reported(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("shown", "printed", "same"),
     [
         ("a 1.25\n  b", "a 1.26 b\n", True),

@@ -13,22 +13,18 @@ from hypothesis import given, strategies as st
 import triptych
 from triptych import Query, Service
 from triptych.errors import ValidationError
-from triptych.evaluation import calibrate, read_golden
-from triptych.evaluation.calibration import JudgedSignals, area_under_curve, fit_model
-from triptych.evaluation.collections import Collection, JudgedQuery
 from triptych.records import Candidate, Evidence, RankedList, Result
+from triptych.search import Calibration, HeldOut, LaneModel, lanes_key
 from triptych.search.answerability import (
-    Calibration,
-    HeldOut,
-    LaneModel,
     calibration_text,
-    lanes_key,
     parse_calibration,
     save_calibration,
     signals_of,
 )
-from triptych.testing.fakes import ScriptedLLM
 from triptych.text import corpus_stats
+from triptych_evaluation import Collection, JudgedQuery, calibrate, read_golden
+from triptych_evaluation.calibration import JudgedSignals, area_under_curve, fit_model
+from triptych_testing.fakes import ScriptedLLM
 
 THINGS = (
     *("harbour", "lighthouse", "keeper", "storm", "signal", "lantern"),

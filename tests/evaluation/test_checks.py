@@ -10,11 +10,17 @@ import pytest
 import triptych
 from triptych import Service, ServiceOptions
 from triptych.contracts import HitReader
-from triptych.evaluation import evaluate, evaluation_html, read_evaluation, write_evaluation
-from triptych.evaluation.collections import Collection, JudgedQuery
-from triptych.evaluation.run import keyword_coverage
 from triptych.records import Hit, ResolvedQuery
 from triptych_backends.memory import MemoryStore
+from triptych_evaluation import (
+    Collection,
+    JudgedQuery,
+    evaluate,
+    evaluation_html,
+    read_evaluation,
+    write_evaluation,
+)
+from triptych_evaluation.run import keyword_coverage
 
 QUERIES = (
     JudgedQuery(

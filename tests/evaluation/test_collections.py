@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from triptych.errors import NotFoundError, ValidationError
-from triptych.evaluation.collections import (
+from triptych_evaluation import (
     Collection,
     JudgedPassage,
     JudgedQuery,
     MalformedFileError,
+    read_beir,
+    read_golden,
 )
-from triptych.evaluation.formats import read_beir
-from triptych.evaluation.golden import read_golden
 
 CORPUS = [
     {"_id": "d1", "title": "Tea", "text": "Leaves and\u2028water.", "metadata": {}},

@@ -11,10 +11,9 @@ import triptych
 from triptych import Service
 from triptych.contracts import HitReader
 from triptych.errors import NotFoundError, ValidationError
-from triptych.evaluation import evaluate
-from triptych.evaluation.collections import Collection, JudgedQuery
 from triptych.records import Hit, ResolvedQuery
 from triptych.search import Pipeline
+from triptych_evaluation import Collection, JudgedQuery, evaluate
 
 THINGS = ("harbour", "lighthouse", "keeper", "storm", "signal", "lantern", "ferry", "anchor")
 

@@ -6,8 +6,9 @@ from math import log2
 
 import pytest
 
+from support.rows import each_row
 from triptych.errors import ValidationError
-from triptych.evaluation.metrics import (
+from triptych_evaluation import (
     average_precision,
     in_trec_order,
     metric_names,
@@ -83,7 +84,7 @@ def test_names_and_their_order() -> None:
     assert list(score_ranking([], {"a": 1}, cutoffs=(3,))) == metric_names((3,))
 
 
-@pytest.mark.parametrize("cutoff", [0, -1, 1.5, True])
+@each_row("cutoff", [0, -1, 1.5, True])
 def test_a_cutoff_is_a_whole_number(cutoff: int) -> None:
     with pytest.raises(ValidationError, match="a cutoff"):
         score_ranking([], {}, cutoffs=(cutoff,))

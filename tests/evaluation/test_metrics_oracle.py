@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from support.examples import examples
-from triptych.evaluation.metrics import in_trec_order, score_ranking, score_run
+from triptych_evaluation import in_trec_order, score_ranking, score_run
 
 pytestmark = pytest.mark.property
 
@@ -114,7 +114,7 @@ def test_trec_eval_counts_negative_grades_so_too(judged: dict[str, int]) -> None
         assert ours[name] == pytest.approx(theirs[other], abs=1e-9), name
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     runs=st.dictionaries(
         st.sampled_from("abcd"), st.dictionaries(ids, scores, min_size=1, max_size=8), min_size=1

@@ -13,14 +13,19 @@ import triptych
 from triptych import Service
 from triptych.answers.options import NO_ANSWER
 from triptych.errors import NotFoundError, ProviderError, ProviderSetupError
-from triptych.evaluation import evaluate_answers, read_golden
-from triptych.evaluation.answers import AbstentionScore, collect_answers
-from triptych.evaluation.collections import Collection, JudgedQuery
-from triptych.evaluation.golden import golden_yaml
-from triptych.evaluation.questions import propose_questions
-from triptych.evaluation.report import answers_html
-from triptych.testing.fakes import ScriptedLLM
-from triptych_backends.providers import OpenAILLM
+from triptych_evaluation import (
+    AbstentionScore,
+    Collection,
+    JudgedQuery,
+    answers_html,
+    collect_answers,
+    evaluate_answers,
+    golden_yaml,
+    propose_questions,
+    read_golden,
+)
+from triptych_providers import OpenAILLM
+from triptych_testing.fakes import ScriptedLLM
 
 LIMITS = "At most ten requests\nper second are served. Wait, and ask again."
 

@@ -13,22 +13,25 @@ import pytest
 from numpy.typing import NDArray
 
 import triptych
+from support.rows import each_row
 from triptych.errors import CancelledError, ProviderError, ValidationError
-from triptych.evaluation import Collection, JudgedQuery, answers_json
-from triptych.evaluation.rag import (
+from triptych.records import Generation, Message
+from triptych_evaluation import (
+    Collection,
     Judge,
+    JudgedQuery,
     MalformedJudgementError,
     RagSample,
     answer_relevance,
+    answers_json,
     collect_samples,
     context_precision,
     context_recall,
     evaluate_answers,
     faithfulness,
-    fence,
 )
-from triptych.records import Generation, Message
-from triptych.testing.fakes import FakeEmbedder, ScriptedLLM
+from triptych_evaluation.rag import fence
+from triptych_testing.fakes import FakeEmbedder, ScriptedLLM
 
 SAMPLE = RagSample(
     query_id="q",
@@ -131,7 +134,7 @@ MALFORMED = [
 ]
 
 
-@pytest.mark.parametrize("answer", MALFORMED)
+@each_row("answer", MALFORMED)
 def test_a_malformed_judgement_is_counted_and_shown_and_not_scored(answer: str) -> None:
     other = attrs.evolve(SAMPLE, query_id="r")
     llm = ScriptedLLM(STATEMENTS, answer, STATEMENTS, verdicts(True, True))
@@ -147,7 +150,7 @@ def test_a_malformed_judgement_is_counted_and_shown_and_not_scored(answer: str) 
     assert any("1 judgements were malformed" in each for each in found.warnings)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "answer",
     ['{"statements": [""]}', '{"statements": [3]}', '{"statements": [NaN]}', '{"claims": ["a"]}'],
 )

@@ -12,7 +12,9 @@ import pytest
 import triptych
 from triptych import CancelledError, NewDocument, NotAvailableError, NotFoundError, Progress
 from triptych.errors import ValidationError
-from triptych.evaluation import (
+from triptych.records import Mode
+from triptych.service import Service
+from triptych_evaluation import (
     Collection,
     JudgedPassage,
     JudgedQuery,
@@ -28,9 +30,7 @@ from triptych.evaluation import (
     write_evaluation,
     write_run,
 )
-from triptych.records import Mode
-from triptych.service import Service
-from triptych.testing.fakes import CoveringEmbedder
+from triptych_testing.fakes import CoveringEmbedder
 
 TOPICS = ("kettle", "broker", "ledger", "violin", "glacier", "compiler")
 LIMITS = "# Limits\n\nAt most ten\nrequests.\n\n## Retries\n\nThey back off slowly.\n"

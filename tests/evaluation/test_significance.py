@@ -7,15 +7,16 @@ from itertools import product
 import numpy as np
 import pytest
 
+from support.rows import each_row
 from triptych.errors import ValidationError
-from triptych.evaluation import significance
-from triptych.evaluation.significance import (
+from triptych_evaluation import (
     bootstrap,
-    few_queries_warning,
     holm,
     randomisation_test,
     randomisation_tests,
+    significance,
 )
+from triptych_evaluation.significance import few_queries_warning
 
 
 def exact_p(left: list[float], right: list[float]) -> float:
@@ -25,7 +26,7 @@ def exact_p(left: list[float], right: list[float]) -> float:
     return float(np.mean(np.array(sums) >= abs(difference.sum()) - 1e-12))
 
 
-@pytest.mark.parametrize("seed", range(5))
+@each_row("seed", range(5))
 def test_p_is_near_the_share_of_all_swaps(seed: int) -> None:
     random = np.random.default_rng(seed)
     left = random.random(9).round(1).tolist()

@@ -6,8 +6,8 @@ import pytest
 
 import triptych
 from triptych.errors import ValidationError
-from triptych.evaluation import Collection, JudgedQuery, evaluate
-from triptych.testing.fakes import FakeSparseEncoder
+from triptych_evaluation import Collection, JudgedQuery, evaluate
+from triptych_testing.fakes import FakeSparseEncoder
 
 QUERIES = (JudgedQuery(query_id="1", text="owl", grades={"a.md": 1}),)
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 import pytest
 
 from triptych.errors import ValidationError
-from triptych.evaluation.collections import JudgedQuery
-from triptych.evaluation.metrics import evidence_within
-from triptych.evaluation.targets import (
+from triptych.records import DerivedSig, Hit, Layer
+from triptych_evaluation import JudgedQuery, evidence_within
+from triptych_evaluation.targets import (
     DocumentNames,
     Targets,
     chunk_places,
     document_places,
     find_passage,
 )
-from triptych.records import DerivedSig, Hit, Layer
 
 QUERY = JudgedQuery(query_id="q", text="x")
 

@@ -9,8 +9,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from support.examples import examples
 from triptych.errors import NotFoundError, ValidationError
-from triptych.evaluation.collections import MalformedFileError
-from triptych.evaluation.formats import read_qrels, read_run, write_qrels, write_run
+from triptych_evaluation import MalformedFileError, read_qrels, read_run, write_qrels, write_run
 
 pytestmark = pytest.mark.property
 

@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 import pytest
 
+from support.rows import each_row
 from triptych import CancelledError, RebuildReport, RebuildScope, ValidationError, deadline
 from triptych.events import QueueNotifier, ReloaderOptions, join_scopes, scope_of
 from triptych.events.loop import Window, failed_scope
@@ -28,7 +29,7 @@ def event(dataset_id: str = "d", doc_name: str = "a", kind: str = "put") -> Chan
 # Scopes
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("told", "scope"),
     [
         (event(), A),
@@ -47,7 +48,7 @@ def test_an_event_touches_the_narrowest_thing_it_can_name(
     assert scope_of(told) == scope
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("left", "right", "both"),
     [
         (A, A, A),
@@ -98,7 +99,7 @@ def test_the_defaults_are_those_of_the_documentation() -> None:
     assert (options.backoff_initial, options.backoff_max) == (1.0, 300.0)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "said"),
     [
         ({"debounce": -1}, "debounce"),
@@ -260,7 +261,7 @@ def test_a_queue_of_one_holds_one() -> None:
     assert read(notifier) == [event("d", "", "bulk")]
 
 
-@pytest.mark.parametrize("capacity", [0, -1, 1.5, True])
+@each_row("capacity", [0, -1, 1.5, True])
 def test_a_capacity_is_a_whole_number(capacity: Any) -> None:
     with pytest.raises(ValidationError, match="capacity"):
         QueueNotifier(capacity=capacity)

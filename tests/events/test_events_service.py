@@ -22,7 +22,7 @@ from triptych import (
 from triptych.errors import ProviderTimeoutError
 from triptych.events import EventReloader, QueueNotifier, RebuildRecord, ReloaderOptions
 from triptych.records import ChangeEvent, EmbedKind
-from triptych.testing.fakes import FakeEmbedder
+from triptych_testing.fakes import FakeEmbedder
 
 WAIT = 60
 QUICK = ReloaderOptions(debounce=0.01, max_delay=0.05, backoff_initial=0.01, backoff_max=0.02)

@@ -11,6 +11,7 @@ import attrs
 import pytest
 from hypothesis import given, strategies as st
 
+from support.rows import each_row
 from triptych import RebuildScope, ValidationError
 from triptych.events import join_scopes
 
@@ -94,7 +95,7 @@ def test_a_line_of_a_log_stays_short() -> None:
     assert str(RebuildScope()) == "every dataset"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "said"),
     [
         ({"doc_name": "a"}, "needs its dataset_id"),

@@ -9,8 +9,8 @@ import pytest
 
 import triptych
 from triptych.errors import NotFoundError
+from triptych_factory import Settings
 from triptych_factory.locations import find_store, make_store_folder, user_config_file, user_store
-from triptych_factory.settings import Settings
 
 
 @pytest.fixture

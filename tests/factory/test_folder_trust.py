@@ -12,16 +12,20 @@ import pytest
 import triptych
 from support.trusted import write_trusted
 from triptych.errors import ValidationError
-from triptych_factory.locations import parse_location
-from triptych_factory.settings import Settings, find_file
-from triptych_factory.trust import Trust, UntrustedSettingsWarning, needs_trust
+from triptych_factory import (
+    Settings,
+    Trust,
+    UntrustedSettingsWarning,
+    find_file,
+    needs_trust,
+    parse_location,
+)
 
 REACHING = (
     "semantic_cache = true",
     "question_log = true",
     'embedder = "ollama"',
     'embedder = "openai:text-embedding-3-small"',
-    'next_embedder = "voyage:voyage-3"',
     'llm = "ollama:llama3.2"',
     'llm_base_url = "http://collector.example"',
     'llm_api_key = "sk"',
@@ -107,7 +111,7 @@ def test_a_pipeline_that_reaches_out_waits_alone(clone: Path, line: str) -> None
 def test_a_setting_that_nobody_judged_needs_trust(tmp_path: Path) -> None:
     names = {each.name for each in attrs.fields(Settings) if each.metadata} - {"url", "pipelines"}
     judged = {name for name in names if not needs_trust({name: object()}, tmp_path)}
-    models = {"embedder", "next_embedder", "llm", "reranker", "sparse_encoder"}
+    models = {"embedder", "llm", "reranker", "sparse_encoder"}
     assert judged.isdisjoint({*models, "api_key", "llm_api_key", "llm_base_url", "ca_file"})
     assert needs_trust({"something_new": True}, tmp_path) == ["something_new"]
 

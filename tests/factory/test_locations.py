@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from support.rows import each_row
 from triptych.errors import NotFoundError, ValidationError
+from triptych_factory import Settings, parse_location
 from triptych_factory.backends import BUILDERS, open_store
 from triptych_factory.embedders import BUILDERS as EMBEDDERS, build_embedder
-from triptych_factory.locations import Location, parse_location, relative_to
-from triptych_factory.settings import Settings
+from triptych_factory.locations import Location, relative_to
 
 
 @pytest.fixture(autouse=True)
@@ -84,7 +85,7 @@ def test_memory_has_no_path() -> None:
     assert parse_location("memory://") == Location(scheme="memory")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     [
         "",

@@ -7,11 +7,19 @@ from pathlib import Path
 import pytest
 
 import triptych
+from support.rows import each_row
 from support.trusted import write_trusted
 from triptych import NotFoundError, Rerank, ValidationError
-from triptych.search import MMR, FragmentRewriter, HyDE, NearDuplicates, PerDocument, Pipeline
+from triptych.search import (
+    MMR,
+    FragmentRewriter,
+    HyDE,
+    NearDuplicates,
+    PerDocument,
+    Pipeline,
+    rewriters_of,
+)
 from triptych.search.fusion import RRFRanker, ZScoreRanker
-from triptych.search.pipeline_record import rewriters_of
 
 FULL = """
 llm = "ollama:llama3.2"
@@ -80,7 +88,7 @@ def test_a_pipeline_of_the_program_takes_the_place_of_the_files(folder: Path) ->
         assert "support" in kb.pipelines
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("table", "said"),
     [
         ("rewriter = []", r"unknown key 'rewriter': did you mean 'rewriters'\?"),

@@ -10,13 +10,13 @@ import pytest
 
 import triptych
 from support.provider_server import Asked, Reply, as_json, serving
+from support.rows import each_row
 from support.trusted import write_trusted
-from triptych import Generation, Message, NotAvailableError, ValidationError
+from triptych import Generation, Message, NotAvailableError, Rerank, ValidationError
 from triptych.installation import install_command
-from triptych.search.model_steps import LLMReranker
-from triptych.search.reranking import Rerank
+from triptych.search import LLMReranker
+from triptych_factory import Settings
 from triptych_factory.llms import build_reranker
-from triptych_factory.settings import Settings
 
 KEYS = {
     "CO_API_KEY": "key-of-cohere",
@@ -42,7 +42,7 @@ class Model:
         raise AssertionError
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "signature"),
     [
         ("cohere:rerank-v3.5", "cohere/rerank-v3.5"),

@@ -9,9 +9,8 @@ import pytest
 
 from support.trusted import write_trusted
 from triptych.errors import TriptychError, ValidationError
-from triptych_factory.locations import parse_location
+from triptych_factory import Settings, find_file, parse_location, unknown_variables
 from triptych_factory.provider_access import ProviderAccess
-from triptych_factory.settings import Settings, find_file, unknown_variables
 
 
 def resolve(
@@ -85,6 +84,19 @@ def test_a_path_in_the_file_is_relative_to_the_file(
     )
 
 
+def test_an_embedder_in_the_file_is_a_folder_beside_it_or_a_name_of_the_hub(tmp_path: Path) -> None:
+    (tmp_path / "models" / "mine").mkdir(parents=True)
+    mine = tmp_path / "models" / "mine"
+    for written, read in (
+        ("static:models/mine", f"static:{mine}"),
+        ("onnx:./models/mine", f"onnx:{mine}"),
+        ("onnx:org/name", "onnx:org/name"),
+        ("hash", "hash"),
+    ):
+        write_trusted(tmp_path, f'embedder = "{written}"', tmp_path)
+        assert resolve(tmp_path, {"XDG_DATA_HOME": str(tmp_path)}).embedder == read
+
+
 def test_a_path_in_a_variable_is_left_as_it_is(tmp_path: Path) -> None:
     assert resolve(tmp_path, {"TRIPTYCH_URL": "other.db"}).url == "other.db"
 
@@ -100,7 +112,7 @@ def test_an_unknown_key_names_the_file_the_key_and_the_nearest(tmp_path: Path) -
 
 def test_a_key_like_no_other_lists_the_known_ones(tmp_path: Path) -> None:
     write(tmp_path, "zzzzzz = 1")
-    known = "known are url, api_key, embedder, next_embedder, language"
+    known = "known are url, api_key, embedder, language"
     with pytest.raises(ValidationError, match=known):
         resolve(tmp_path)
 

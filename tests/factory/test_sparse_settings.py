@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 
 import triptych
+from support.rows import each_row
 from support.splade_models import write_model
 from support.trusted import write_trusted
 from triptych.errors import ValidationError
-from triptych.testing.fakes import FakeSparseEncoder
-from triptych_backends.providers import TEISparseEncoder
 from triptych_backends.sparse_encoders import SpladeEncoder
+from triptych_factory import Settings
 from triptych_factory.embedders import build_sparse_encoder
-from triptych_factory.settings import Settings
+from triptych_providers import TEISparseEncoder
+from triptych_testing.fakes import FakeSparseEncoder
 
 
 def test_there_is_none_unless_one_is_named() -> None:
@@ -62,9 +63,7 @@ def test_an_address_is_shown_without_its_secrets() -> None:
     assert "secret" not in f"{shown}{settings!r}"
 
 
-@pytest.mark.parametrize(
-    "name", ["splade", "tei", "nanoe", "splade:", "tei: ", "other:x", "local", "tei:host"]
-)
+@each_row("name", ["splade", "tei", "nanoe", "splade:", "tei: ", "other:x", "local", "tei:host"])
 def test_a_name_that_is_none_is_refused(name: str) -> None:
     with pytest.raises(ValidationError):
         build_sparse_encoder(name)

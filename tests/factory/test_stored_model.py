@@ -14,10 +14,7 @@ import triptych
 from support.cli_run import Shell, fresh_shell
 from triptych.errors import ModelMismatchError, NotAvailableError, ProviderSetupError
 from triptych.installation import install_command
-from triptych.testing.fakes import FakeEmbedder
-from triptych_backends.embedders import HashEmbedder
-from triptych_backends.embedders.local import LocalEmbedder
-from triptych_backends.embedders.multilingual import MultilingualEmbedder
+from triptych_backends.embedders import HashEmbedder, LocalEmbedder, MultilingualEmbedder
 from triptych_factory import Settings, wire
 from triptych_factory.embedders import (
     RecalledEmbedder,
@@ -25,6 +22,7 @@ from triptych_factory.embedders import (
     local_is_installed,
     recall_embedder,
 )
+from triptych_testing.fakes import FakeEmbedder
 
 URLS = pytest.mark.parametrize("url", ["kb.db", "files:///{}/kb"])
 

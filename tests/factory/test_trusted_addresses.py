@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import triptych
+from support.rows import each_row
 from support.trusted import write_trusted
 from triptych.errors import ValidationError
+from triptych_factory import Settings, unknown_variables, wire
 from triptych_factory.provider_access import Origin, ProviderAccess, access_arguments
-from triptych_factory.settings import Settings, unknown_variables
-from triptych_factory.wiring import wire
 
 FOREIGN = "https://collector.example/v1"
 KEYS = {
@@ -40,7 +40,7 @@ def arguments(
 
 
 @PROVIDERS
-@pytest.mark.parametrize("origin", ["file", "argument"])
+@each_row("origin", ["file", "argument"])
 def test_a_key_of_the_environment_does_not_go_to_an_address_from_elsewhere(
     provider: str, origin: Origin
 ) -> None:
@@ -77,7 +77,7 @@ def test_a_key_goes_to_its_providers_own_address(provider: str, url: str) -> Non
     assert arguments(provider, url, "file")["api_key"] == "sk-users-own-key"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     [
         "http://api.openai.com/v1",
@@ -97,7 +97,7 @@ def test_nothing_else_is_taken_for_it(url: str) -> None:
         arguments("openai", url, "file")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("trusted", "url", "sent"),
     [
         ("collector.example", FOREIGN, True),
@@ -126,7 +126,7 @@ def test_users_name_the_hosts_that_they_trust(trusted: str, url: str, sent: bool
 
 
 @PROVIDERS
-@pytest.mark.parametrize(
+@each_row(
     "url",
     [
         "http://user:pw@127.0.0.1:18080/v1",
@@ -148,8 +148,8 @@ def test_an_address_without_a_certain_host_is_refused_with_what_to_write(
     assert "pw" not in said.replace("password", "")
 
 
-@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.8.9.1", "[::1]"])
-@pytest.mark.parametrize("origin", ["file", "argument"])
+@each_row("host", ["localhost", "127.0.0.1", "127.8.9.1", "[::1]"])
+@each_row("origin", ["file", "argument"])
 def test_a_server_on_this_machine_is_asked_without_a_key(host: str, origin: Origin) -> None:
     url = f"http://{host}:8080/v1"
     for provider in ("openai", "ollama"):

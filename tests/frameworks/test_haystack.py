@@ -27,7 +27,7 @@ from haystack.testing.document_store_async import (
 from haystack.utils import Secret
 
 import triptych
-from triptych_adapters.haystack import TriptychDocumentStore, TriptychRetriever
+from triptych_frameworks.haystack import TriptychDocumentStore, TriptychRetriever
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -136,7 +136,7 @@ def test_filters_on_meta_read_no_texts(
     for filters in (few, nested, text, {"operator": "AND", "conditions": [few, text]}):
         expected = [each.id for each in document_store.filter_documents(filters)]
         assert document_store.matching_names(filters) == expected
-    monkeypatch.setattr("triptych_adapters.haystack.retriever._AT_ONCE", 2)
+    monkeypatch.setattr("triptych_frameworks.haystack.retriever._AT_ONCE", 2)
     monkeypatch.setattr(type(document_store.kb), "get_document", None)
     retriever = TriptychRetriever(document_store, mode="bm25", top_k=20)
     found = retriever.run("tea", {"operator": "AND", "conditions": [few]})["documents"]
@@ -148,7 +148,7 @@ async def test_a_pipeline_is_written_and_read_again(tmp_path: Path) -> None:
     store.write_documents([Document(content="Pour boiling water.")])
     pipeline = Pipeline()
     pipeline.add_component("retriever", TriptychRetriever(store, top_k=3))
-    allowed = ["triptych_adapters.haystack.*"]
+    allowed = ["triptych_frameworks.haystack.*"]
     again = Pipeline.loads(pipeline.dumps(), allowed_modules=allowed)
     store.close()
     retriever = again.get_component("retriever")

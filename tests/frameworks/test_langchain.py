@@ -42,7 +42,7 @@ from langchain_tests.integration_tests.indexer import (
 
 import triptych
 from triptych.service import Service
-from triptych_adapters.langchain import (
+from triptych_frameworks.langchain import (
     LangChainEmbedder,
     TriptychCache,
     TriptychDocumentIndex,
@@ -50,7 +50,7 @@ from triptych_adapters.langchain import (
     TriptychRetriever,
     TriptychVectorStore,
 )
-from triptych_backends.providers import OpenAIEmbedder
+from triptych_providers import OpenAIEmbedder
 
 
 @pytest.fixture(params=["memory", "sqlite"])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from triptych._internal.files import written_whole
+from triptych.resources.files import written_whole
 
 
 def test_file_is_as_it_was_until_the_new_one_is_whole(tmp_path: Path) -> None:

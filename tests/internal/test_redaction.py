@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given, strategies as st
 
-from triptych._internal.urls import shown_url, without_secrets
-from triptych_backends.providers.errors import shown
+from support.rows import each_row
+from triptych.resources import shown_url, without_secrets
+from triptych_providers.errors import shown
 
 KEY = "sk-SeCrEt0123456789abcdefXYZ"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "shown"),
     [
         ("http://127.0.0.1:9/v1", "http://127.0.0.1:9/v1"),
@@ -55,7 +55,7 @@ def test_no_run_of_a_key_is_left(start: int, size: int, before: str, behind: str
     assert not any(KEY[at : at + 8] in left for at in range(len(KEY) - 7))
 
 
-@pytest.mark.parametrize("mask", ["****", "...", "…", "••••"])
+@each_row("mask", ["****", "...", "…", "••••"])
 def test_a_masked_key_is_not_left(mask: str) -> None:
     said = f"bad key: {KEY[:6]}{mask}{KEY[-4:]}. Look at it"
     assert without_secrets(said, [KEY]) == "bad key: [key] Look at it"

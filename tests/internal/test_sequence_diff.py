@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import triptych
+from support.examples import examples
 from triptych._internal.sequence_diff import matching_blocks, unified_diff
 from triptych.errors import CancelledError
 
@@ -37,7 +38,7 @@ def test_small_ones_are_aligned_as_difflib_does(a: list[str], b: list[str]) -> N
     assert unified_diff(a, b, "old", "new") == "".join(difflib.unified_diff(a, b, "old", "new"))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     st.integers(1, 40),
     st.lists(

@@ -2,10 +2,11 @@
 
 import json
 
-import pytest
 from hypothesis import given, strategies as st
 
-from triptych._internal.thoughts import ThoughtFilter, json_text, without_thoughts
+from support.rows import each_row
+from triptych._internal.thoughts import ThoughtFilter, without_thoughts
+from triptych.answers import json_text
 
 THOUGHT = [
     "<think>[1] is the lid.</think>To the left [1].",
@@ -72,17 +73,17 @@ PLAIN = [
 ]
 
 
-@pytest.mark.parametrize("said", THOUGHT)
+@each_row("said", THOUGHT)
 def test_a_thought_is_taken_out(said: str) -> None:
     assert without_thoughts(said).strip() == "To the left [1]."
 
 
-@pytest.mark.parametrize("said", PLAIN)
+@each_row("said", PLAIN)
 def test_what_is_no_thought_stays_as_it_is(said: str) -> None:
     assert without_thoughts(said) == said
 
 
-@pytest.mark.parametrize(
+@each_row(
     "said",
     [
         "<think>never ends",
@@ -135,7 +136,7 @@ def test_a_model_that_did_not_think_this_time_is_shown_whole() -> None:
     assert thoughts.feed("To the left.") + thoughts.end() == "To the left."
 
 
-@pytest.mark.parametrize(
+@each_row(
     "said",
     [
         "[1, 2]",

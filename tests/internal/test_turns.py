@@ -13,9 +13,10 @@ import pytest
 
 import triptych
 from triptych import NewDocument
-from triptych._internal.turns import SEARCHES, Turns
+from triptych._internal.turns import Turns, WouldWaitError
 from triptych.errors import CancelledError
 from triptych.records import Candidate, ResolvedQuery
+from triptych.runtime import SEARCHES
 
 
 class _Holder:
@@ -318,3 +319,28 @@ def test_the_filter_lets_another_search_come_between_documents(
         passed.clear()
         kb.search("word", dataset_id="d", top_k=200)
         assert passed.count("reading what was found") == 2
+
+
+def test_who_is_hurried_waits_for_nothing() -> None:
+    turns, held, end = Turns(1), threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with turns.taken():
+            held.set()
+            end.wait()
+
+    with turns.hurried(60), turns.taken():
+        turns.pass_on("the test")
+        with pytest.raises(WouldWaitError), turns.given_up():
+            raise AssertionError("it was given up")
+    with turns.hurried(0), pytest.raises(WouldWaitError):
+        turns.pass_on("the test")
+    other = threading.Thread(target=hold)
+    other.start()
+    held.wait()
+    with turns.hurried(60), pytest.raises(WouldWaitError), turns.taken():
+        raise AssertionError("there were two turns")
+    end.set()
+    other.join()
+    with turns.taken(), turns.given_up():
+        pass

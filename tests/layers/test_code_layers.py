@@ -10,11 +10,11 @@ from hypothesis import given, settings, strategies as st
 import triptych
 from support.examples import examples
 from support.extractive_layers import build_layers
-from triptych.chunking.outline import Part, read_outline
-from triptych.layers import ExtractiveSummarizer
+from support.rows import each_row
+from triptych.chunking import Part, read_outline
+from triptych.layers import ExtractiveSummarizer, estimate_tokens
 from triptych.records import DocumentContext, DocumentSummary
-from triptych.text.tokens import estimate_tokens
-from triptych_backends.parsing.code import outline_of
+from triptych_parsers.code import outline_of
 
 PYTHON = '''#!/usr/bin/env python
 # Copyright 2024 Somebody. All rights reserved.
@@ -272,8 +272,8 @@ SAMPLES = {
 }
 
 
-@pytest.mark.parametrize("with_parser", [False, True])
-@pytest.mark.parametrize("name", SAMPLES)
+@each_row("with_parser", [False, True])
+@each_row("name", SAMPLES)
 def test_a_file_is_described_by_its_own_words_and_definitions(name: str, with_parser: bool) -> None:
     text, abstract, outline = SAMPLES[name]
     made = layers(name, text, parts_of(name, text) if with_parser else ())
@@ -289,7 +289,7 @@ def test_a_file_is_described_by_its_own_words_and_definitions(name: str, with_pa
     assert "copyright" not in made.overview.casefold()
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@each_row("name", SAMPLES)
 def test_a_file_with_errors_is_read_as_far_as_it_goes(name: str) -> None:
     text, abstract, outline = SAMPLES[name]
     broken = text.replace("(", "((", 1).rstrip()[:-3] + '\n\n)]} ((( \'""" /* ` class'
@@ -318,7 +318,7 @@ def test_a_notice_or_an_order_to_a_tool_is_nothing_that_a_file_says() -> None:
     assert layers("a.go", text).abstract == "Function Boil."
 
 
-@pytest.mark.parametrize("text", ["", "x = 1\n", "\n\n# only a comment\n", "%%%"])
+@each_row("text", ["", "x = 1\n", "\n\n# only a comment\n", "%%%"])
 def test_what_defines_and_says_nothing_is_read_as_text(text: str) -> None:
     assert ExtractiveSummarizer().summarize_code(text, name="a.py") is None
 
@@ -380,10 +380,8 @@ def test_any_text_is_read_within_its_limits(name: str, text: str) -> None:
             assert estimate_tokens(made.overview) <= 80
 
 
-@pytest.mark.parametrize("name", SAMPLES)
-@pytest.mark.parametrize(
-    "unit", ["f(", "a ", '"', "/*", "(\n", "def f(\n", "a b\n", "x(y)\n", "@a\n"]
-)
+@each_row("name", SAMPLES)
+@each_row("unit", ["f(", "a ", '"', "/*", "(\n", "def f(\n", "a b\n", "x(y)\n", "@a\n"])
 def test_reading_takes_time_in_proportion_to_the_text(name: str, unit: str) -> None:
     """No assertion on a clock: the suite's limit of time would end what is quadratic."""
     ExtractiveSummarizer().summarize_code(unit * (400_000 // len(unit)), name=name)

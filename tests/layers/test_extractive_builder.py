@@ -8,7 +8,7 @@ import pytest
 
 import triptych.deadlines
 from support.extractive_layers import build_layers
-from triptych._internal.progress import Progress
+from triptych import Progress
 from triptych.errors import CancelledError, NotFoundError, StoreError
 from triptych.layers import ExtractiveSummarizer, LayerBuilder
 from triptych.records import DocumentContext

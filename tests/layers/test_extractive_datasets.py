@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from triptych.layers.extractive import ExtractiveSummarizer
+from triptych.layers import ExtractiveSummarizer, estimate_tokens
 from triptych.records import DocumentSummary
-from triptych.text.tokens import estimate_tokens
 
 
 def _summaries(count: int, folder: str) -> list[DocumentSummary]:

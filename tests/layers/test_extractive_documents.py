@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from support.rows import each_row
 from triptych.errors import ValidationError
-from triptych.layers.extractive import SIGNATURE_PREFIX, ExtractiveSummarizer
+from triptych.layers import ExtractiveSummarizer, estimate_tokens
+from triptych.layers.extractive import SIGNATURE_PREFIX
 from triptych.layers.inline import clip, visible_text
-from triptych.text.sentences import split_sentences
-from triptych.text.tokens import estimate_tokens
+from triptych.text import split_sentences
 
 PAGE = """---
 title: hidden
@@ -65,7 +66,7 @@ def test_the_overview_is_the_outline_with_a_sentence_under_each_heading() -> Non
     assert "A message is delivered again until its consumer acknowledges it." in made.overview
 
 
-@pytest.mark.parametrize(
+@each_row(
     "left_out",
     ["badge", "https://", "hidden", "comment", "install.sh", "#kettle", "exactly once", "**", "]("],
 )
@@ -101,7 +102,7 @@ def test_a_given_title_stands_first_and_is_not_repeated() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "abstract"),
     [
         ("", ""),
@@ -150,7 +151,7 @@ def test_a_long_sentence_is_cut_behind_a_clause_and_says_so() -> None:
     assert estimate_tokens(cut) <= 24
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("markdown", "seen"),
     [
         ("see [`a[0]`](x) and <https://a.b>", "see `a[0]` and https://a.b"),
@@ -175,7 +176,7 @@ def test_the_signature_names_version_and_options() -> None:
     assert len({signature, *(other.signature for other in others)}) == 4
 
 
-@pytest.mark.parametrize(
+@each_row(
     "options",
     [
         {"abstract_tokens": 15},
@@ -189,7 +190,7 @@ def test_invalid_options_are_refused(options: dict[str, object]) -> None:
         ExtractiveSummarizer(**options)  # type: ignore[arg-type]  # that is the test
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "tokens"),
     [
         ("", 0),

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import triptych.deadlines
+from support.rows import each_row
 from triptych.errors import CancelledError, DerivationError, ProviderError, ValidationError
 from triptych.layers.generation import (
     generate_dataset_context,
@@ -33,8 +34,8 @@ from triptych.records import (
     Message,
 )
 from triptych.service import Service
-from triptych.testing.fakes import ScriptedLLM
 from triptych_backends.memory import MemoryStore
+from triptych_testing.fakes import ScriptedLLM
 
 TEA = "# Tea\n\nTea is made of leaves and hot water in a kettle.\n"
 SUMMARIES = [
@@ -159,7 +160,7 @@ def test_ceilings_and_prompts_can_be_given() -> None:
     assert ABSTRACT_PROMPT not in asked(llm, 0)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "keywords",
     [
         {"abstract_prompt": " "},
@@ -197,7 +198,7 @@ class Answering:
         raise NotImplementedError
 
 
-@pytest.mark.parametrize(
+@each_row(
     "answer",
     [None, "text", Generation("\ud800"), Generation(None)],  # type: ignore[arg-type]
 )

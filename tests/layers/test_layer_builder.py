@@ -12,7 +12,7 @@ import pytest
 
 import triptych
 from support.bare_store import BareStore
-from triptych._internal.progress import Progress
+from triptych import Progress
 from triptych.errors import (
     BudgetExceededError,
     CancelledError,
@@ -28,10 +28,10 @@ from triptych.errors import (
 )
 from triptych.layers import ExtractiveSummarizer, LayerBuilder, LayerPlan, LayerPrompts
 from triptych.layers.prompts import FRAME
-from triptych.records import DocumentSummary, Generation, Layer, ModelUsage, Prices, Usage
+from triptych.records import DocumentSummary, Generation, Layer, Prices, Usage
 from triptych.service import Service
-from triptych.testing.fakes import FakeLLM
 from triptych_backends.memory import MemoryStore
+from triptych_testing.fakes import FakeLLM
 
 L0, L1 = Layer.ABSTRACT, Layer.OVERVIEW
 NAMES = ("a/x/one.md", "a/x/two.md", "a/three.md", "b/four.md", "five.md")
@@ -763,16 +763,6 @@ def test_counts_of_tokens_that_cannot_be_are_none_to_the_ledger(kb: Service, cou
     assert 18 * 100 < usage.input_tokens < 2**63
 
 
-def test_ledger_refuses_counts_beyond_64_bits(tmp_path: Path) -> None:
-    with triptych.open(str(tmp_path / "kb.db"), embedder=None) as kb:
-        kb.put_document("d", "a.md", "Text.")
-        journal = kb.capabilities.journal
-        assert journal is not None
-        for count in (2**63, -1):
-            with pytest.raises(ValidationError, match="64 bits"):
-                journal.record_usage("d", ModelUsage(model="m", input_tokens=count))
-
-
 # Long inputs
 
 
@@ -809,12 +799,12 @@ def test_long_document_is_read_whole_and_only_its_changed_parts_again(kb: Servic
 def test_notes_on_what_a_document_said_once_are_forgotten(kb: Service) -> None:
     kb.put_document("d", "long.md", long_text(10))
     builder = built(kb, FakeLLM(), input_tokens=400)
-    journal = kb.capabilities.journal
-    assert journal is not None
-    assert journal.checkpoints("d", "long.md")
+    settings = kb.capabilities.settings
+    assert settings is not None
+    assert settings.list_settings("layers.notes/d/")
     kb.put_document("d", "long.md", "Short.")
     builder.apply(builder.plan("d"))
-    assert not journal.checkpoints("d", "long.md")
+    assert not settings.list_settings("layers.notes/d/")
 
 
 def test_notes_that_are_too_long_are_noted_again() -> None:

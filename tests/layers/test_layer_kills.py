@@ -15,7 +15,7 @@ import triptych
 from support import layer_script
 from support.layer_script import INPUT_TOKENS
 from triptych.layers import LayerBuilder
-from triptych.testing.fakes import FakeLLM
+from triptych_testing.fakes import FakeLLM
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="forks the processes it kills"),

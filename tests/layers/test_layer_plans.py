@@ -8,8 +8,9 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 import triptych
+from support.examples import examples
 from triptych._internal.digests import digest
-from triptych.contracts.pages import pages_of
+from triptych.contracts import pages_of
 from triptych.derivation.folder_tree import (
     FolderWalk,
     children,
@@ -21,7 +22,7 @@ from triptych.layers import LayerBuilder
 from triptych.layers.builder.generators import lines_in_parts, text_in_parts
 from triptych.records import DocumentSummary, Layer
 from triptych.signatures import SummariesDigest, summaries_input_sig
-from triptych.testing.fakes import FakeLLM
+from triptych_testing.fakes import FakeLLM
 
 pytestmark = pytest.mark.property
 
@@ -87,7 +88,7 @@ class Model:
         return count
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(steps=edits)
 @example(steps=[("put", "a", "x\n1"), ("apply", "", ""), ("delete", "a", ""), ("put", "a", "x\n1")])
 # The folder a/b/ has an abstract, and nothing that is in it.

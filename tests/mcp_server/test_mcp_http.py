@@ -16,9 +16,9 @@ import httpx
 import pytest
 
 from support.mcp_clients import ERAS, Connected, connected, served
+from support.rows import each_row
 from triptych import deadlines
 from triptych.access import Access
-from triptych.access.proposals import Proposals
 from triptych.errors import (
     AuthenticationError,
     CancelledError,
@@ -29,13 +29,14 @@ from triptych.errors import (
     TooManyRequestsError,
     ValidationError,
 )
+from triptych.proposals import Proposals
 from triptych.service import Service, ServiceOptions
-from triptych.testing.fakes import FakeEmbedder
-from triptych_adapters.http.limits import listen
-from triptych_adapters.mcp.http import check_binding, make_app
-from triptych_adapters.mcp.server import ServerOptions, make_server
 from triptych_adapters.tools import TOOL_NAMES, knowledge_tools
 from triptych_backends.memory import MemoryStore
+from triptych_server.http import listen
+from triptych_server.mcp.http import check_binding, make_app
+from triptych_server.mcp.server import ServerOptions, make_server
+from triptych_testing.fakes import FakeEmbedder
 
 mcp = pytest.importorskip("mcp")
 mcp_types = pytest.importorskip("mcp_types")
@@ -131,8 +132,10 @@ def test_tools_are_declared_with_schemas_and_hints(client: Connected) -> None:
         assert tool.annotations.read_only_hint is (name != "knowledge_put")
         assert tool.annotations.destructive_hint is (name == "knowledge_put")
         assert tool.annotations.open_world_hint is False
-        assert tool.output_schema["type"] == "object"
         assert tool.title
+    # Each session of a model reads it.
+    sent = [each.model_dump_json(by_alias=True, exclude_none=True) for each in tools.values()]
+    assert sum(map(len, sent)) <= 10_000
 
 
 def test_an_answer_is_text_and_structure_of_the_same(client: Connected) -> None:
@@ -469,7 +472,7 @@ def test_others_are_served_with_keys_and_under_a_name_only(
         check_binding(host, hosts, keys=keys)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("host", "hosts", "keys"),
     [
         ("127.0.0.1", [], False),

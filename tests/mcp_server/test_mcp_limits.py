@@ -25,10 +25,10 @@ from support.mcp_clients import served
 from support.sync_folder import until
 from triptych import Service, deadlines
 from triptych.records import Query, QueryVariant
-from triptych_adapters.http import Limits, server as http_server
-from triptych_adapters.keys import KeyStore, authenticator
-from triptych_adapters.mcp.http import make_app
-from triptych_adapters.mcp.server import ServerOptions, make_server
+from triptych_server.http import Limits, server as http_server
+from triptych_server.keys import KeyStore, authenticator
+from triptych_server.mcp.http import make_app
+from triptych_server.mcp.server import ServerOptions, make_server
 
 pytest.importorskip("mcp")
 ACCEPT = {"accept": "application/json, text/event-stream"}

@@ -18,7 +18,7 @@ import triptych
 from support.cli_run import ran
 from support.mcp_clients import ERAS, Connected, connected
 from support.servers import served
-from triptych_adapters.keys import KeyStore
+from triptych_server.keys import KeyStore
 
 mcp = pytest.importorskip("mcp")
 httpx2 = pytest.importorskip("httpx2")
@@ -60,6 +60,47 @@ def test_an_agent_searches_puts_and_reads(client: Connected, store: Path) -> Non
     # What another process has written is there at once.
     (content,) = client.read_resource(f"triptych://dataset/docs/document/{name}").contents
     assert content.text == "by somebody else"
+
+
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("empty", [False, True])
+def test_a_folder_that_nobody_added_is_found_by_keyword(
+    tmp_path: Path, named: bool, empty: bool
+) -> None:
+    folder, here = tmp_path / "project", tmp_path / "project"
+    folder.mkdir()
+    (folder / "tea.md").write_text("# Tea\n\nLeaves, and a kettle.")
+    (folder / "bad.pdf").write_bytes(b"%PDF-1.7 no more")
+    command, *arguments = COMMAND
+    if named:  # as `triptych install` writes it
+        arguments += ["--store", str(folder / ".triptych" / "kb.db")]
+        here = tmp_path
+    env = {**os.environ, "XDG_DATA_HOME": str(tmp_path / "data")}
+    if empty:  # as `triptych init` leaves it
+        (folder / ".triptych").mkdir()
+        triptych.open(folder / ".triptych" / "kb.db", embedder=None).close()
+    server = mcp.StdioServerParameters(command=command, args=arguments, cwd=here, env=env)
+    with connected(server, ERAS[0]) as client:
+        found: list[str] = []
+        while not found:  # the files are read meanwhile
+            answer = client.call_tool("knowledge_search", {"query": "kettle"})
+            found = [hit["doc_name"] for hit in answer.structured_content["hits"]]
+            said = " ".join(answer.structured_content["warnings"])
+            assert found or "still being read" in said  # "nothing" is not said of what is unread
+        assert found == ["tea.md"]
+        assert "triptych add" in client.client.instructions
+    assert not (tmp_path / "data").exists()
+    assert (folder / ".triptych").exists() == empty
+
+
+@pytest.mark.parametrize("more", [("--write",), ("--dataset", "d"), ("--store", "none.db")])
+def test_a_store_that_is_named_or_written_must_be_there(
+    tmp_path: Path, more: tuple[str, ...]
+) -> None:
+    env = {**os.environ, "XDG_DATA_HOME": str(tmp_path / "data")}
+    done = subprocess.run([*COMMAND, *more], cwd=tmp_path, env=env, capture_output=True, input=b"")
+    made = (tmp_path / "data").exists()
+    assert (done.returncode, made) == ((0, True) if more[0] == "--write" else (3, False))
 
 
 def test_an_agent_works_on_a_knowledge_base_on_a_server(tmp_path: Path) -> None:

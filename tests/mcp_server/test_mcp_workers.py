@@ -17,7 +17,7 @@ import triptych
 from support.mcp_clients import ERAS, connected
 from support.servers import Served
 from support.two_workers import Worker, two_workers
-from triptych_adapters.keys import KeyStore
+from triptych_server.keys import KeyStore
 
 pytest.importorskip("mcp")
 pytestmark = [

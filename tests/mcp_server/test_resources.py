@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 import triptych
+from support.rows import each_row
 from triptych.errors import NotFoundError, ValidationError
 from triptych.records import Layer
-from triptych_adapters.mcp.configuration import AGENTS, configuration
-from triptych_adapters.mcp.resources import TEMPLATES, Place, Resources, read_uri
+from triptych_server.mcp.configuration import AGENTS, configuration
+from triptych_server.mcp.resources import TEMPLATES, Place, Resources, read_uri
 
 TEXTS = st.text(min_size=1).filter(lambda text: text.isprintable())
 PLACES = st.one_of(
@@ -30,7 +31,7 @@ def test_a_uri_leads_back_to_its_place(place: Place) -> None:
     assert not any(part in (".", "..") for part in place.uri.split("/"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "uri",
     [
         "",
@@ -140,7 +141,7 @@ def test_arguments_of_templates_are_completed(tmp_path: Path) -> None:
         assert bound.complete("name", "", docs) == (["tea.md"], True)
 
 
-@pytest.mark.parametrize("agent", AGENTS)
+@each_row("agent", AGENTS)
 def test_an_agent_is_given_the_command_or_the_url(agent: str) -> None:
     command = ["/usr/bin/triptych", "mcp", "--store", '/home/"me"/kb.db']
     load = tomllib.loads if agent == "codex" else json.loads

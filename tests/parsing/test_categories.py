@@ -1,11 +1,10 @@
 """What category a path is in."""
 
-import pytest
-
+from support.rows import each_row
 from triptych.parsing.files import CATEGORIES, DEFAULT_CATEGORY, category
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "expected"),
     [
         ("docs/ui/Button.md", "ui-component"),

@@ -9,6 +9,7 @@ import zlib
 import pytest
 from hypothesis import given, strategies as st
 
+from support.rows import each_row
 from triptych.errors import ParseError
 from triptych.parsing import DecodedText, decode_text
 
@@ -30,7 +31,7 @@ def decoded(data: bytes, name: str = "a.txt") -> DecodedText:
     return found
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "encoding"),
     [
         (GERMAN, "utf-8"),
@@ -59,7 +60,7 @@ def test_text_is_read_in_the_encoding_it_was_written_in(text: str, encoding: str
     assert read(text.encode(encoding)) == text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "text"),
     [
         (CHINESE.encode()[:-2], CHINESE[:-2] + "\xe3\u20ac"),
@@ -86,7 +87,7 @@ def test_utf8_comes_back_byte_for_byte_with_its_mark() -> None:
     assert decoded(data) == DecodedText(text=data.decode())
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         b"%PDF-1.7\nno NUL anywhere",
@@ -176,8 +177,8 @@ SIZES = {
 }
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize(("language", "encoding"), MEASURED)
+@each_row("size", SIZES)
+@each_row(("language", "encoding"), MEASURED)
 def test_the_guesser_is_measured(language: str, encoding: str, size: str) -> None:
     text = SIZES[size].format(word=WORDS[language], line=LINES[language])
     found = decoded(text.encode(encoding))
@@ -185,7 +186,7 @@ def test_the_guesser_is_measured(language: str, encoding: str, size: str) -> Non
     assert len(found.notes) == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "encoding", "instead"),
     [
         ("日本語", "euc_jp", "gb18030"),
@@ -215,7 +216,7 @@ def test_a_guess_is_named_and_what_is_certain_is_not() -> None:
         assert decoded(data).notes == ()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "text", "encoding"),
     [
         ("a.xml", '<?xml version="1.0" encoding="ISO-8859-2"?>\n<a>łódź</a>', "iso8859_2"),
@@ -231,7 +232,7 @@ def test_what_a_file_declares_is_no_guess(name: str, text: str, encoding: str) -
     assert (found.text, found.notes) == (text, ())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "head"),
     [
         ("a.txt", "# coding: koi8-r\n"),  # not its format

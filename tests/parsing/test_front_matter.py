@@ -6,9 +6,9 @@ import re
 import time
 from datetime import UTC, date, datetime, timedelta, timezone
 
-import pytest
 from hypothesis import given, strategies as st
 
+from support.rows import each_row
 from triptych.parsing import MarkdownParser, TextParser, front_matter
 from triptych.records import NewDocument
 
@@ -56,7 +56,7 @@ def test_front_matter_keeps_lists_numbers_booleans_and_dates() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     "written",
     [
         *("no", "yes", "on", "off", "y", "NO"),  # YAML 1.1 makes booleans of these
@@ -69,7 +69,7 @@ def test_a_value_that_would_change_as_another_type_is_text_as_written(written: s
     assert front_matter(f"---\nkey: {written}\n---\n") == {"key": written}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "value"),
     [
         ("True", True),
@@ -114,7 +114,7 @@ def test_mappings_and_lists_in_lists_become_plain_lists() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "",
@@ -134,7 +134,7 @@ def test_what_is_no_front_matter_says_nothing(text: str) -> None:
     assert _notes(text) == ()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "line", "metadata"),
     [
         ("tags: [a]\ncreated: {{date}}\n", 3, {"tags": ["a"], "created": "{{date}}"}),
@@ -165,7 +165,7 @@ def test_broken_yaml_is_named_and_its_whole_entries_are_taken(
     assert parsed.notes == (note.replace("a.md", "a.txt"),)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "note"),
     [
         ("+++\nno toml here\n+++\n", r"is not valid TOML: Expected '=' .*line 2.*not metadata"),
@@ -188,7 +188,7 @@ def _bomb(levels: str) -> str:
     return f"---\n{text}---\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         _bomb("abcdefgh"),

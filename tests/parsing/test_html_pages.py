@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from support.examples import examples
-from triptych.parsing import FileParsers, ParsedFile, TextParser, Witness, base_parsers
-from triptych.parsing.witness import words
+from support.rows import each_row
+from triptych.parsing import FileParsers, ParsedFile, TextParser, Witness, base_parsers, words
 
 PARSERS = FileParsers(base_parsers(), fallback=TextParser())
 TEXT = "".join(f"<p>Sentence {at} says what the keeper of the light saw.</p>" for at in range(9))
@@ -30,7 +30,7 @@ def left_out(page: str) -> dict[str, int]:
 # What is beside the text
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     ["pagination", "navigation", "footer", "menu", "sharing", "related", "sidebar", "toc", "ads"],
 )
@@ -50,8 +50,8 @@ def test_a_sign_in_the_main_text_drops_only_links(sign: str) -> None:
         assert "keyword" not in read(page.format("<a href=b>keyword</a>")).content
 
 
-@pytest.mark.parametrize("tag", ["aside", 'div role="alert"', 'div class="sidebar"'])
-@pytest.mark.parametrize("area", ["main", "div"])
+@each_row("tag", ["aside", 'div role="alert"', 'div class="sidebar"'])
+@each_row("area", ["main", "div"])
 def test_a_note_is_text(tag: str, area: str) -> None:
     note = f"<{tag}><p>Never open the keyword valve while hot.</p></{tag.split()[0]}>"
     assert "keyword" in read(f"<{area}>{TEXT}{note}</{area}>").content
@@ -70,7 +70,7 @@ def test_a_footer_of_two_sentences_stays_out_of_a_page_of_tables() -> None:
     assert left_out(f"{table}<div class=footer>{foot}</div>") == {"class footer": 32}
 
 
-@pytest.mark.parametrize("tag", ["nav", "footer", "header", "aside", 'div class="cookie"'])
+@each_row("tag", ["nav", "footer", "header", "aside", 'div class="cookie"'])
 def test_sentences_are_text_whatever_they_stand_in(tag: str) -> None:
     page = f"<p>Short.</p><{tag}>{TEXT}</{tag.split()[0]}>"
     assert "Sentence 8" in read(page).content
@@ -99,7 +99,7 @@ def test_an_article_in_a_header_that_is_not_closed_is_text() -> None:
     assert "Sentence 8" in read(f"<header>{links}<article>{TEXT}</article>").content
 
 
-@pytest.mark.parametrize(
+@each_row(
     "sign",
     ["hidden", 'style="display:none"', 'style="color:red; visibility : HIDDEN"', "hidden=hidden"],
 )
@@ -109,7 +109,7 @@ def test_what_is_hidden_is_left_out_and_named(sign: str) -> None:
         assert left_out(page) == {"hidden": 1}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "page",
     [
         f"<p>A button.</p><div style='display:none'>{TEXT * 3}</div>",
@@ -132,7 +132,7 @@ def test_a_button_is_text_in_a_heading_or_paragraph_only() -> None:
     assert read("<h1>Vec <button>Copy path</button></h1>").content == "# Vec\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("page", "reason"),
     [
         ("<div id=root></div><script src=a.js></script>", "by script"),
@@ -151,7 +151,7 @@ def test_a_page_without_text_says_why(page: str, reason: str) -> None:
 # Markup
 
 
-@pytest.mark.parametrize(
+@each_row(
     "tag",
     ["title", 'script src="a.js"', "iframe", "nav", "aside", "textarea", "style", "div hidden=''"],
 )
@@ -166,7 +166,7 @@ def test_an_element_of_xhtml_may_close_itself(tag: str) -> None:
         assert read(whole, name).content == "keyword\n"
 
 
-@pytest.mark.parametrize("tag", ["<title/>", "<title>", '<script src="a.js" />', "<iframe />"])
+@each_row("tag", ["<title/>", "<title>", '<script src="a.js" />', "<iframe />"])
 def test_html_is_read_on_after_an_element_that_is_not_closed(tag: str) -> None:
     assert "keyword" in read(f"{tag}<p>keyword</p>").content
 
@@ -184,7 +184,7 @@ def test_a_file_that_breaks_off_in_a_tag_keeps_its_text() -> None:
     assert "keyword" in read(f"<p>kept</p> a <b and {'so on ' * 40} keyword").content
 
 
-@pytest.mark.parametrize("tag", ["math", "svg", "o:p", "my-part", "font"])
+@each_row("tag", ["math", "svg", "o:p", "my-part", "font"])
 def test_a_line_is_not_parted_by_what_stands_in_it(tag: str) -> None:
     assert read(f"<p>one<{tag}></{tag}> line").content in ("one line\n", "one  line\n")
 
@@ -215,7 +215,7 @@ def test_readings_do_not_part_characters() -> None:
     assert read(page).content == "東京で食べる。 (とうきょう た)\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("page", "text"),
     [
         ("<ol start=4><li>d<li>e</ol>", "4. d\n5. e\n"),
@@ -244,7 +244,7 @@ def test_a_cell_stands_in_each_place_that_it_spans() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     "piece",
     [
         "<td colspan=1000 rowspan=65534>x",
@@ -263,7 +263,7 @@ sails   4
 </pre><p>It stands.</p>"""
 
 
-@pytest.mark.parametrize(
+@each_row(
     "page",
     [
         "<table><tr><td><a href=a>Home</a><td>{}</table>",

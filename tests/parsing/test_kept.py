@@ -14,8 +14,8 @@ from support.examples import examples
 from support.servers import served
 from triptych.chunking import ChunkerSet, ChunkSpec
 from triptych.errors import ParseError
-from triptych_adapters.client import connect
-from triptych_backends.parsing import default_parser
+from triptych_parsers import default_parser
+from triptych_server.client import connect
 
 PARSER = default_parser()
 CONVERTED = {

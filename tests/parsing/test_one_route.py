@@ -17,7 +17,7 @@ from support.watch_process import watch_command
 from triptych.parsing.decoder import GUESSED
 from triptych.service import Service
 from triptych.sync import FileSet
-from triptych_backends.parsing import default_parser
+from triptych_parsers import default_parser
 
 GERMAN = "Die Übung für Müller: größer, schöner, Öl.\n"
 CHINESE = "知识库把文档分成若干段落，然后为每一段建立索引。\n"

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from support.rows import each_row
 from triptych.chunking import default_chunkers
 from triptych.errors import CancelledError, ParseError, ValidationError
 from triptych.parsing import (
@@ -18,7 +19,7 @@ from triptych.parsing import (
     TextParser,
     base_parsers,
 )
-from triptych.testing.capabilities import lacking
+from triptych_testing import lacking
 
 
 def read(name: str, text: str | bytes, **limits: float) -> ParsedFile:
@@ -42,7 +43,7 @@ def titles(parsed: ParsedFile) -> list[tuple[str, ...]]:
 # Text and Markdown
 
 
-@pytest.mark.parametrize("name", ["a.md", "a.txt", "notes", "a.log", "a.unknown"])
+@each_row("name", ["a.md", "a.txt", "notes", "a.log", "a.unknown"])
 def test_text_is_kept_as_it_is(name: str) -> None:
     text = "\ufeff# One\r\n\r\ntwo … dots\rthree <!-- mine -->\n"
     parsed = read(name, text)
@@ -72,7 +73,7 @@ Bread ..........
 """
 
 
-@pytest.mark.parametrize("name", ["a.txt", "a.md", "a.log", "a", "a.rst", "a.html", "a.csv"])
+@each_row("name", ["a.txt", "a.md", "a.log", "a", "a.rst", "a.html", "a.csv"])
 def test_lines_that_end_in_dots_and_a_number_stay(name: str) -> None:
     text = f"<pre>{PRICES}</pre>" if name == "a.html" else PRICES
     for line in PRICES.splitlines():
@@ -243,14 +244,14 @@ def test_json_is_kept_and_cut_between_its_members() -> None:
         assert chunk.locator == (f"line {line}" if line == last else f"lines {line}-{last}")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text", ['{"a": [1, 2.5e3, -0, true, null, "\\u00e9"],} // c', "/* c */ [1,]", "3", '""', "[]"]
 )
 def test_json_may_have_comments_and_last_commas(text: str) -> None:
     assert read("a.json", text).content == text
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         *("", "{", "[1 2]", '{"a"}', '{"a":}', "{1:2}", '"a', "[1]]", "tru", "01", "[,]", "{]"),
@@ -332,7 +333,7 @@ def test_headings_of_old_notebooks_keep_their_level() -> None:
     assert read("a.ipynb", json.dumps(book)).content == "## Tides\n\nPlain\n"
 
 
-@pytest.mark.parametrize("text", ["{}", "[]", '{"cells": 3}', "1", '{"worksheets": [1]}'])
+@each_row("text", ["{}", "[]", '{"cells": 3}', "1", '{"worksheets": [1]}'])
 def test_what_is_no_notebook_is_refused(text: str) -> None:
     with pytest.raises(ParseError, match="notebook"):
         read("a.ipynb", text)
@@ -343,7 +344,7 @@ def test_what_is_no_notebook_is_refused(text: str) -> None:
 MANY = 200_000
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "text"),
     [
         ("a.json", "[" * MANY),
@@ -361,7 +362,7 @@ def test_what_nests_too_deep_is_refused(name: str, text: str) -> None:
         read(name, text)
 
 
-@pytest.mark.parametrize("piece", ["<a ", '<a b="', "<!--", "<script>", "<!", "</", "&", "<"])
+@each_row("piece", ["<a ", '<a b="', "<!--", "<script>", "<!", "</", "&", "<"])
 def test_markup_that_never_closes_is_read_in_one_pass(piece: str) -> None:
     assert read("a.html", "<p>kept</p>" + piece * MANY).content.startswith("kept")
 
@@ -391,8 +392,8 @@ def test_a_deadline_is_kept_while_a_file_is_read() -> None:
         read("a.csv", "1,2\n" * 10_000)
 
 
-@pytest.mark.parametrize("name", ["max_bytes", "seconds", "max_depth"])
-@pytest.mark.parametrize("value", [0, -1, "1", True, None])
+@each_row("name", ["max_bytes", "seconds", "max_depth"])
+@each_row("value", [0, -1, "1", True, None])
 def test_limits_are_numbers_above_zero(name: str, value: object) -> None:
     with pytest.raises(ValidationError, match=name):
         ParseLimits(**{name: value})  # type: ignore[arg-type]  # that is the test

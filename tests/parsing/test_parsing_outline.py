@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from support.rows import each_row
 from triptych.chunking import (
+    MAX_LOCATORS,
     ChunkerSet,
     DefaultChunker,
     Locator,
+    Outline,
     Part,
     default_chunkers,
+    read_outline,
+    write_outline,
 )
-from triptych.chunking.outline import MAX_LOCATORS, Outline, read_outline, write_outline
 from triptych.errors import ValidationError
 from triptych.parsing import ParsedFile
 from triptych.signatures import document_input_sig
@@ -39,7 +43,7 @@ def test_an_outline_of_another_text_says_nothing() -> None:
     assert read_outline(written, TEXT + "!") is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     [
         "",
@@ -68,7 +72,7 @@ def test_numbers_of_the_wrong_kind_are_skipped() -> None:
         assert read_outline(changed, TEXT) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("start", "end", "place"),
     [
         (0, 7, "page 1"),
@@ -106,7 +110,7 @@ def test_places_of_two_kinds_are_both_named() -> None:
     assert rows.locate(TEXT, 0, 19) == "sheet A, row 9 to sheet B, row 2"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "parts",
     [
         [Part(start=0, end=99, title="too far")],

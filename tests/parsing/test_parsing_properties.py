@@ -15,7 +15,7 @@ from triptych.chunking import default_chunkers
 from triptych.errors import ValidationError
 from triptych.parsing import FileParsers, ParsedFile, ParseLimits, TextParser, base_parsers
 from triptych.parsing.decoder import has_controls
-from triptych_backends.parsing import CodeParser
+from triptych_parsers import CodeParser
 
 pytestmark = pytest.mark.property
 

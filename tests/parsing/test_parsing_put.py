@@ -15,7 +15,7 @@ from support.cli_run import Shell, fresh_shell
 from triptych.errors import ParseError, ValidationError
 from triptych.installation import install_command
 from triptych.parsing import FileParsers, MarkdownParser, ParsedFile, ParseLimits, TextParser
-from triptych_backends.parsing import default_parser, parse_file
+from triptych_parsers import default_parser, parse_file
 
 TABLE = b"name,price\nNut,3\nBolt,4\n"
 PAGE = b"<main><h1>Kettle</h1><p>It boils.\n<p>It whistles.</main><nav>Home</nav>"
@@ -84,7 +84,7 @@ def test_put_reads_every_format_in_a_folder_and_tells_what_it_did_not(shell: She
 def test_what_a_parser_could_not_do_is_reported(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from triptych_backends.parsing import definitions
+    from triptych_parsers import definitions
 
     monkeypatch.setitem(sys.modules, "tree_sitter", None)
     definitions._loaded.cache_clear()

@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
-from triptych.chunking.blocks import first_heading
-from triptych.chunking.markdown import MarkdownChunker
+from support.rows import each_row
+from triptych.chunking import MarkdownChunker, first_heading
 from triptych.errors import TriptychError
-from triptych.evaluation.golden import read_golden
 from triptych.layers.code_outline import read_code
 from triptych.layers.code_syntax import syntax_of
 from triptych.layers.outline import read_outline
 from triptych.parsing import base_parsers, front_matter
 from triptych.text.injection import suspicious
-from triptych_factory.settings import Settings
+from triptych_evaluation import read_golden
+from triptych_factory import Settings
 
 SIZE = 6_000
 SLOW = ("Markdown", "YAML front matter")
@@ -216,8 +216,8 @@ def test_twice_the_size_is_no_more_than_about_twice_the_work(
     assert_in_proportion(*READERS[reader], SIZE // 5 if reader in SLOW else SIZE)
 
 
-@pytest.mark.parametrize("ending", [".py", ".go", ".ts", ".rs", ".java", ".c", ".rb"])
-@pytest.mark.parametrize("opening", ['a = "', "a = '", "a = `", 'r#"', '"""', "'\\''", "/*"])
+@each_row("ending", [".py", ".go", ".ts", ".rs", ".java", ".c", ".rb"])
+@each_row("opening", ['a = "', "a = '", "a = `", 'r#"', '"""', "'\\''", "/*"])
 def test_a_string_of_code_that_has_no_end_is_read_once(ending: str, opening: str) -> None:
     syntax = syntax_of(f"a{ending}")
     assert syntax is not None

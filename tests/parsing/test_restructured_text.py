@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from triptych.chunking.blocks import HEADINGS, heading_text, scan
+from support.rows import each_row
+from triptych.chunking import HEADINGS, heading_text, scan
 from triptych.parsing import ParsedFile, RestructuredTextParser
 
 
@@ -25,8 +26,8 @@ def headings(text: str) -> list[str]:
     return [heading_text(made, start, end) for kind, start, end in scan(made) if kind in HEADINGS]
 
 
-@pytest.mark.parametrize("ticks", ["```", "````", "~~~", "``````"])
-@pytest.mark.parametrize("opening", [".. code-block:: markdown", "Text::", "* .. code:: markdown"])
+@each_row("ticks", ["```", "````", "~~~", "``````"])
+@each_row("opening", [".. code-block:: markdown", "Text::", "* .. code:: markdown"])
 def test_what_is_in_a_code_block_does_not_end_it(ticks: str, opening: str) -> None:
     text = (
         f"Guide\n=====\n\n{opening}\n\n     {ticks}sh\n     # install\n     {ticks}\n"
@@ -47,7 +48,7 @@ def test_comments_are_no_headings_and_say_nothing() -> None:
     assert parse(text).omissions == ()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "shown"),
     [
         (".. warning:: Hot.", "Warning: Hot."),
@@ -110,7 +111,7 @@ def test_the_witness_does_not_believe_the_reader(monkeypatch: pytest.MonkeyPatch
     assert (found.place, found.words, found.example) == ("line 3", 2, "quokka beam")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "\n".join(" " * depth + ".. note:: x" for depth in range(1500)),

@@ -1,14 +1,11 @@
 """Which row of a table is its head, and what becomes of the rows above and below."""
 
-import pytest
 from hypothesis import given, settings, strategies as st
 
 from support.examples import examples
-from triptych.parsing import CsvParser, ParsedFile
-from triptych.parsing.contract import ContentBuilder
+from support.rows import each_row
+from triptych.parsing import ContentBuilder, CsvParser, ParsedFile, add_rows, words
 from triptych.parsing.table_heads import find_head, numbered
-from triptych.parsing.tables import add_rows
-from triptych.parsing.witness import words
 
 
 def read(text: str, name: str = "a.csv") -> ParsedFile:
@@ -52,13 +49,13 @@ DATA = {
 }
 
 
-@pytest.mark.parametrize("case", HEADS)
+@each_row("case", HEADS)
 def test_a_head_names_its_columns(case: str) -> None:
     text, first = HEADS[case]
     assert first in rows_of(text)[0]
 
 
-@pytest.mark.parametrize("case", DATA)
+@each_row("case", DATA)
 def test_a_table_of_data_alone_has_letters(case: str) -> None:
     first = DATA[case].split("\n")[0].split(",")
     assert rows_of(DATA[case])[0] == "\n".join(

@@ -5,6 +5,7 @@ from hypothesis import given, strategies as st
 
 import triptych
 from triptych.parsing import (
+    ContentBuilder,
     FileParsers,
     Locator,
     Omission,
@@ -13,7 +14,6 @@ from triptych.parsing import (
     Unread,
     Witness,
 )
-from triptych.parsing.contract import ContentBuilder
 
 SENTENCES = st.lists(
     st.sampled_from(["the", "quick", "Über", "fox's", "3.14", "東京都", "ﬁne", "naïve"])

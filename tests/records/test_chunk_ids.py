@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import triptych
+from support.examples import examples
 
 pytestmark = pytest.mark.property
 
@@ -21,7 +22,7 @@ def text_of(sections: list[str]) -> str:
     return "".join(f"# Same\n\nThe {word} lantern.{LONG}\n\n" for word in sections)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(SECTIONS, SECTIONS)
 def test_ids_are_unique_and_stay_with_the_text_whatever_is_edited(first, second) -> None:
     with triptych.open("memory://", embedder=None) as kb:

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from support.rows import each_row
 from triptych.errors import ValidationError
 from triptych.records import Condition, Not, Subject, parse_filter
-from triptych.testing.filter_oracle import METADATA, WHERES, passes
+from triptych_testing.filter_oracle import METADATA, WHERES, passes
 
 
 def refusal(where: Any) -> str:
@@ -50,7 +51,7 @@ def test_a_negation_holds_where_the_field_is_missing() -> None:
         assert not tree.admits(Subject(name="a"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "shown"),
     [
         (">=2026-09-01", "{'date': {'$gte': {'$date': '2026-09-01'}}}"),
@@ -73,10 +74,10 @@ def test_a_text_that_looks_like_an_operator_is_refused_with_the_right_form(
     assert tree.admits(Subject(name="a", metadata={"date": value}))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("key", "own"), [("doc_name", "$name"), ("doc_prefix", "$prefix"), ("heading", "$heading")]
 )
-@pytest.mark.parametrize("value", ["<a>.md", ">= 5", "$and"])
+@each_row("value", ["<a>.md", ">= 5", "$and"])
 def test_the_right_form_of_a_name_is_one_that_is_taken(key: str, own: str, value: str) -> None:
     shown = f"{{{own!r}: {{'$eq': {value!r}}}}}"
     assert shown in refusal({key: value})
@@ -84,12 +85,12 @@ def test_the_right_form_of_a_name_is_one_that_is_taken(key: str, own: str, value
     assert parse_filter({own: {"$eq": value}}) is not None
 
 
-@pytest.mark.parametrize("value", ["", "a >= b", "$5", "->", "$", ">", "$exact", "=> x"])
+@each_row("value", ["", "a >= b", "$5", "->", "$", ">", "$exact", "=> x"])
 def test_a_text_that_only_resembles_one_is_a_text(value: str) -> None:
     assert parse_filter({"k": value}) == Condition("k", "in", (("text", value),))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("where", "message"),
     [
         ({"year": {"$greater": 1}}, "no operator '$greater': choose among $eq"),

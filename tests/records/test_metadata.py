@@ -12,15 +12,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from support.rows import each_row
 from triptych.errors import ValidationError
-from triptych.records import NewDocument, check_metadata
-from triptych.records.metadata import (
+from triptych.records import (
+    NewDocument,
+    check_metadata,
     comparison_key,
     metadata_from_plain,
     metadata_to_plain,
     same_metadata,
 )
-from triptych.testing.filter_oracle import METADATA
+from triptych_testing.filter_oracle import METADATA
 
 
 @given(METADATA)
@@ -60,7 +62,7 @@ def test_values_become_plain_ones() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "message"),
     [
         (None, "is None: leave the key out"),

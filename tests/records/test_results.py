@@ -13,8 +13,15 @@ import pytest
 import triptych
 from support.cli_run import Shell, fresh_shell
 from triptych.errors import NotAvailableError, ValidationError
-from triptych.records import Failure, PutReport, RebuildReport, Result
-from triptych.records.queries import DatasetSearchOptions, QuestionOptions, SearchOptions
+from triptych.records import (
+    DatasetSearchOptions,
+    Failure,
+    PutReport,
+    QuestionOptions,
+    RebuildReport,
+    Result,
+    SearchOptions,
+)
 from triptych.sync import SyncReport
 
 TEXTS = {

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as arrays
 
+from support.rows import each_row
 from triptych.errors import (
     ConflictError,
     DeletionHeldError,
@@ -40,8 +41,8 @@ from triptych.records import (
     SourceDocument,
 )
 from triptych.records.serialization import from_dict, to_dict
-from triptych.testing.filter_oracle import METADATA
 from triptych_backends.memory import ChunkSetState, DatasetState
+from triptych_testing.filter_oracle import METADATA
 
 pytestmark = pytest.mark.property
 
@@ -172,7 +173,7 @@ GOOD: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "message"),
     [
         ({"version": "1"}, "version: a whole number belongs here, not '1'"),
@@ -232,7 +233,7 @@ def test_what_has_no_plain_form_is_refused() -> None:
         from_dict(Odd, {})
 
 
-@pytest.mark.parametrize(
+@each_row(
     "error",
     [
         ValidationError("a"),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, strategies as st
 
+from support.rows import each_row
 from triptych.errors import ValidationError
 from triptych.records import SparseVector
 
@@ -34,7 +35,7 @@ def test_arrays_are_read_only_copies_of_fixed_types() -> None:
     assert repr(vector) == "<SparseVector of 2 terms>"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("indices", "values", "why"),
     [
         ([1, 1], [1.0, 1.0], "ascend"),
@@ -91,7 +92,7 @@ def test_any_change_of_a_byte_is_noticed(entries: dict[int, float], data: st.Dat
         SparseVector.from_bytes(bytes(stored))
 
 
-@pytest.mark.parametrize("data", [b"", b"\x02", b"\x02\x00\x00\x00\x00abc", None, "text"])
+@each_row("data", [b"", b"\x02", b"\x02\x00\x00\x00\x00abc", None, "text"])
 def test_what_is_cut_short_is_refused(data: object) -> None:
     with pytest.raises(ValueError, match=r"cut short|checksum"):
         SparseVector.from_bytes(data)  # type: ignore[arg-type]  # which is what is tested

@@ -12,8 +12,8 @@ from triptych import Service, ServiceOptions
 from triptych.access import Access
 from triptych.errors import StoreError, ValidationError
 from triptych.question_log import MOST_CITED, QuestionLog, unlogged
-from triptych.testing.fakes import FakeLLM
 from triptych_backends.memory import MemoryStore
+from triptych_testing.fakes import FakeLLM
 
 QUESTION = "how long does green tea steep"
 

@@ -204,7 +204,7 @@ def test_mmr_without_vectors_is_an_error(url: str) -> None:
 
 
 def test_vectors_of_two_models_are_not_compared(tmp_path: Path) -> None:
-    from triptych.testing.fakes import FakeEmbedder
+    from triptych_testing.fakes import FakeEmbedder
 
     where = str(tmp_path / "kb.db")
     with triptych.open(where, embedder=FakeEmbedder()) as kb:

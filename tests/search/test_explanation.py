@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 import triptych
-from triptych import NotFoundError, Query, Service, ValidationError
+from triptych import NotFoundError, Query, Service, ServiceOptions, ValidationError
 from triptych.access import Access
 from triptych.contracts import HitReader
 from triptych.records import Explanation, Hit, NewDocument, ResolvedQuery
+from triptych_backends.memory import MemoryStore
+from triptych_testing.fakes import FakeSparseEncoder
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -132,6 +134,20 @@ def test_a_document_without_chunks_and_one_that_waits_for_vectors(kb: Service) -
     assert "no_vectors" in kinds(told)
     kb.chunks.delete_by_doc("d", "late.md")
     assert "not_indexed" in kinds(kb.explain("leaves", "late.md", dataset_id="d"))
+
+
+def test_what_lacks_its_sparse_vectors_is_told_from_what_has_no_word_in_common() -> None:
+    options = ServiceOptions(sparse_encoder=FakeSparseEncoder())
+    with Service(MemoryStore(), options=options) as kb:
+        kb.put_document("d", "tea.md", "Green tea.")
+        kb.put_document("d", "late.md", "Late leaves.", embed="later")
+        kb.put_document("d", "far.md", "Nothing else.")
+        told = {
+            n: kinds(kb.explain("leaves", n, dataset_id="d", mode="sparse"))
+            for n in ("late.md", "far.md")
+        }
+    assert "no_vectors" in told["late.md"]
+    assert "no_vectors" not in told["far.md"]
 
 
 def test_a_document_in_several_datasets_must_be_chosen(kb: Service) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import triptych
+from support.rows import each_row
 from triptych import NewDocument, Service
 
 
@@ -56,7 +57,7 @@ HINTS: list[tuple[dict[str, Any], list[str]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("where", "said"), HINTS)
+@each_row(("where", "said"), HINTS)
 def test_a_search_says_what_no_document_has(
     kb: Service, where: dict[str, Any], said: list[str]
 ) -> None:

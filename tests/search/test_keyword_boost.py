@@ -8,6 +8,7 @@ import attrs
 import pytest
 
 import triptych
+from support.rows import each_row
 from triptych import Hit, Layer, Service, ValidationError
 from triptych.records import DerivedSig
 from triptych.search.postprocessing import boost_scores, query_keywords
@@ -25,7 +26,7 @@ def hit(content: str, score: float, name: str = "a", index: int = 0, dataset: st
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("query", "words"),
     [
         ("How do RETRIES work, retries?", ("how", "retries", "work")),

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 import triptych
+from support.rows import each_row
 from triptych.errors import ValidationError
 from triptych.records import NewDocument, Query, Result
 from triptych.service import Service
-from triptych.testing.fakes import FakeEmbedder
+from triptych_testing.fakes import FakeEmbedder
 
 URLS = ["memory://", "kb.db", "files:///{}/kb"]
 SALT = "salt " * 40  # small sections are joined
@@ -143,7 +144,7 @@ def test_pages_by_offset_hold_each_hit_once(kb: Service, text: str, most: int | 
     assert paged == places(every)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "fields",
     [
         {"text": ""},

@@ -13,6 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 import triptych
 from support.examples import examples
+from support.rows import each_row
 from triptych import Generation, Message, ProviderError, Rerank, Service, ValidationError
 from triptych.chunking import ChunkerSet, SentenceWindowChunker
 from triptych.errors import UnusableAnswerError
@@ -91,7 +92,7 @@ def test_all_passages_are_in_one_prompt() -> None:
     assert len(judge.prompts) == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "said"),
     [
         ("", "something else"),

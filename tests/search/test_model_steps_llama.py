@@ -11,7 +11,7 @@ import triptych
 from triptych import Rerank
 from triptych.errors import ProviderError, UnusableAnswerError
 from triptych.search import ChunkFilter, LLMReranker
-from triptych_backends.providers import (
+from triptych_providers import (
     BatchLimits,
     Connection,
     LlamaCppReranker,

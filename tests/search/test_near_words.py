@@ -10,6 +10,8 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 import triptych
+from support.examples import examples
+from support.rows import each_row
 from triptych import NewDocument, Service
 
 TEXTS = {
@@ -53,7 +55,7 @@ def test_the_near_word_is_named(kb: Service, query: str, word: str, meant: str) 
     assert said[0] in kb.context(query, 300).warnings
 
 
-@pytest.mark.parametrize(
+@each_row(
     "query",
     [
         "scheduler",
@@ -96,7 +98,7 @@ def test_a_store_without_datasets_has_no_words() -> None:
         assert not empty.context("schedular", 300, scope="all").pieces
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(text=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40))
 @example("\u064b")
 def test_any_query_is_taken(text: str) -> None:

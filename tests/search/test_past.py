@@ -13,6 +13,7 @@ import pytest
 
 import triptych
 from support.bare_store import BareStore
+from support.rows import each_row
 from triptych import (
     NotAvailableError,
     NotFoundError,
@@ -26,13 +27,13 @@ from triptych.deadlines import deadline
 from triptych.errors import CancelledError, ProviderError
 from triptych.records import Candidate, ResolvedQuery, Result
 from triptych.records.serialization import to_json
+from triptych.search import Pipeline
 from triptych.search.past.filling import version_then
-from triptych.search.pipeline_record import Pipeline
 from triptych.search.query import to_moment
-from triptych.testing.fakes import FakeEmbedder, ScriptedLLM
-from triptych.testing.past import tick
-from triptych_adapters.wire.operations import OPERATIONS
+from triptych_adapters.wire import OPERATIONS
 from triptych_backends.memory import MemoryStore
+from triptych_testing.fakes import FakeEmbedder, ScriptedLLM, kept_open
+from triptych_testing.past import tick
 
 OLD = "# Ferry\n\nThe ferry is late.\n"
 NEW = "# Ferry\n\nThe ferry is early.\n"
@@ -89,7 +90,7 @@ def found(result: Result) -> list[tuple[str, int]]:
 # Moments
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given", "moment"),
     [
         (3, 3),
@@ -168,7 +169,7 @@ class Interrupted:
         return wrapped
 
 
-@pytest.mark.parametrize("write", WRITES)
+@each_row("write", WRITES)
 def test_a_writer_between_any_two_reads_changes_nothing_of_the_past(write: str) -> None:
     at, reads = 0, 1
     while at < reads:
@@ -440,7 +441,7 @@ def test_a_dataset_without_vectors_or_of_another_model_is_searched_by_keyword() 
         dataset_id = f"d{signature[:1]}"
         embedder = FakeEmbedder(signature) if signature else None
         options = ServiceOptions(embedder=embedder, scratch=MemoryStore)
-        kb = Service(triptych.testing.fakes.kept_open(store), options=options)
+        kb = Service(kept_open(store), options=options)
         kb.put_document(dataset_id, "a.md", OLD)
         kb.close()
     mine = FakeEmbedder()

@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import triptych
+from support.rows import each_row
 from triptych import Hit, ProviderError, Query, Rerank, Service, ValidationError
 from triptych.contracts import HitReader
 from triptych.records import Candidate, QueryVariant, RankedList, ResolvedQuery
@@ -250,7 +251,7 @@ def test_what_is_embedded_may_be_another_text() -> None:
         assert [names(each.hits) for each in kb.search_many(["a", "b"], dataset_id="d", top_k=1)]
 
 
-@pytest.mark.parametrize("answer", [[], ["text"], [QueryVariant(text="a")] * 33, None])
+@each_row("answer", [[], ["text"], [QueryVariant(text="a")] * 33, None])
 def test_a_rewriter_that_fails_is_a_warning(answer: object) -> None:
     class Broken:
         def rewrite(self, query: Query) -> object:

@@ -11,18 +11,18 @@ from hypothesis import given, strategies as st
 from numpy.typing import NDArray
 
 import triptych
+from support.rows import each_row
 from triptych import Query, ValidationError
 from triptych.records import Candidate, EmbedKind, ResolvedQuery
-from triptych.search import listing
-from triptych.search.syntax import ParsedQuery, TextConditions, parse_query
-from triptych.testing.fakes import FakeEmbedder
+from triptych.search import ParsedQuery, TextConditions, listing, parse_query
+from triptych_testing.fakes import FakeEmbedder
 
 
 def parsed(text: str) -> ParsedQuery:
     return parse_query(Query(text=text))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "words", "conditions", "where"),
     [
         ("how do I start", "how do I start", {}, {}),
@@ -63,7 +63,7 @@ def test_a_text_is_read(
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "does", "where"),
     [
         ("-draft", "excludes", ""),
@@ -107,7 +107,7 @@ def test_any_text_is_read_or_refused_by_name(text: str) -> None:
     assert {c for c in text if c.isalnum()} <= {c for part in kept for c in part}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("phrase", "text", "holds"),
     [
         ("failed request", "A FAILED\n  **request**.", True),
@@ -160,7 +160,7 @@ def test_a_phrase_is_words_as_they_are_spelt(phrase: str, text: str, holds: bool
     assert TextConditions(excluded=(phrase,)).admits(text) is not holds
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("prefix", "text", "words"),
     [
         ("3.11", "Python 3.11.2, 3.11 and 3.110; 13.11", ["3.11.2", "3.11", "3.110"]),
@@ -185,7 +185,7 @@ def test_a_prefix_is_the_begin_of_a_word_as_it_is_seen(
     assert TextConditions(excluded_prefixes=(prefix,)).admits(text) is not bool(words)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "said"),
     [
         ("tea f*", "the star at 'f*' makes no prefix"),
@@ -272,7 +272,7 @@ def test_a_short_prefix_says_that_it_stands_for_too_many_words(
         )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "named"),
     [
         ('"unclosed', '"unclosed'),
@@ -303,7 +303,7 @@ def test_a_text_without_signs_is_read_as_any_other(text: str) -> None:
     assert parsed(f"{text} :").text == " ".join(filter(None, (parsed(text).text, ":")))
 
 
-@pytest.mark.parametrize("item", ['"tea {}"', "-x{}", "te{}*", "-te{}*", '-"tea {}"'])
+@each_row("item", ['"tea {}"', "-x{}", "te{}*", "-te{}*", '-"tea {}"'])
 def test_conditions_are_bounded(item: str) -> None:
     with triptych.open("memory://", embedder=None) as kb:
         kb.put_document("d", "a.md", "Tea.")

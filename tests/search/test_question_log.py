@@ -13,13 +13,18 @@ from support.bare_store import BareStore
 from triptych import Query, Service, ServiceOptions
 from triptych.contracts import Store
 from triptych.errors import NotAvailableError, StoreError, ValidationError
-from triptych.evaluation import evaluate, read_golden
-from triptych.evaluation.collections import Collection, JudgedQuery
-from triptych.evaluation.golden import golden_yaml, logged_yaml
 from triptych.question_log import MOST_QUESTIONS, QuestionLog, unlogged
 from triptych.telemetry import AnswerObserver
-from triptych.testing.fakes import FakeEmbedder
 from triptych_backends.memory import MemoryStore
+from triptych_evaluation import (
+    Collection,
+    JudgedQuery,
+    evaluate,
+    golden_yaml,
+    logged_yaml,
+    read_golden,
+)
+from triptych_testing.fakes import FakeEmbedder
 
 
 def filled(service: Service) -> Service:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 import triptych
 from support.examples import examples
+from support.rows import each_row
 from triptych import Hit, ProviderError, Query, Rerank, ValidationError
 from triptych.chunking import ChunkerSet, SentenceWindowChunker
 from triptych.contracts import Reranker
@@ -123,7 +124,7 @@ def test_hits_that_the_model_did_not_see_come_after_with_lower_scores() -> None:
     assert found[3].scores["fused"] == 0.1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("blend", "expected"),
     [
         # Before: 1, .5, 0 when scaled; the model's: 0, .25, 1.

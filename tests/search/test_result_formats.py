@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import attrs
 import pytest
 
+from support.rows import each_row
 from triptych import Hit, Layer, Result, ValidationError
 from triptych.records import DerivedSig
 from triptych.search.result_formats import FORMATS, format_json, format_text, format_xml
@@ -98,7 +99,7 @@ def test_no_document_can_leave_its_element() -> None:
     assert element.attrib["source"] == element.attrib["section"] == attack
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("character", "kept"),
     [
         ("\0", False),
@@ -166,8 +167,8 @@ def test_hits_are_formatted_as_their_result_is(name: str) -> None:
     assert FORMATS[name](RESULT) == FORMATS[name](RESULT)
 
 
-@pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize("no_hits", [None, 5, "text", [1], {"a": 1}])
+@each_row("name", FORMATS)
+@each_row("no_hits", [None, 5, "text", [1], {"a": 1}])
 def test_what_holds_no_hits_is_refused_by_name(name: str, no_hits: Any) -> None:
     with pytest.raises(ValidationError, match=r"Hit records|a Result or hits"):
         FORMATS[name](no_hits)

@@ -72,7 +72,7 @@ def test_xml_parses_and_says_everything(hits: list[Hit]) -> None:
         assert ("lines" in about) == (hit.layer in (None, Layer.DETAIL))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(HITS)
 def test_json_parses_to_what_went_in(hits: list[Hit]) -> None:
     value = json.loads(format_json(hits))
@@ -82,7 +82,7 @@ def test_json_parses_to_what_went_in(hits: list[Hit]) -> None:
     assert [each["score"] for each in value["hits"]] == [hit.score for hit in hits]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(HITS)
 def test_text_has_a_line_for_each_hit_and_no_control_character(hits: list[Hit]) -> None:
     text = format_text(hits)

@@ -7,16 +7,16 @@ import pytest
 from triptych import Layer, Mode, ValidationError
 from triptych.records import ResolvedQuery, is_valid_layer, is_valid_mode
 from triptych.search import BM25Retriever, LayerRetriever, VectorRetriever, resolve_mode
-from triptych.testing.builders import CONFIG, fill, layer_of, set_config
-from triptych.testing.fakes import FakeEmbedder
 from triptych_backends.memory import MemoryStore
+from triptych_testing.builders import CONFIG, fill, layer_of, set_config
+from triptych_testing.fakes import FakeEmbedder
 
 
 def asked(layer: Layer) -> ResolvedQuery:
     return ResolvedQuery(
         text="fish",
         dataset_ids=("d",),
-        vector_dataset_ids=("d",),
+        datasets_of={"vector": ("d",)},
         embed_sig=CONFIG.embed_sig,
         mode=Mode.HYBRID,
         layer=layer,

@@ -13,15 +13,18 @@ from hypothesis import given, strategies as st
 from numpy.typing import NDArray
 
 import triptych
-from triptych.records import EmbedKind, Evidence, Strength
-from triptych.search.answerability import Calibration, HeldOut, LaneModel, save_calibration
-from triptych.search.strength import LIMITS, Scale
+from support.rows import each_row
+from triptych.records import EmbedKind, Evidence, Query, RankedList, Strength
+from triptych.search import Calibration, HeldOut, LaneModel
+from triptych.search.answerability import save_calibration
+from triptych.search.strength import LIMITS, Scale, query_stats
 from triptych.service import Service
-from triptych.testing.fakes import ScriptedLLM
-from triptych.text import CorpusStats, get_analyzer
+from triptych.text import AUTO, CorpusStats, get_analyzer
 from triptych_adapters.cli.hits import render_hits, views_of
 from triptych_adapters.cli.names import SourceFiles
 from triptych_adapters.tools import knowledge_tools
+from triptych_testing.builders import keyword_query
+from triptych_testing.fakes import ScriptedLLM
 
 WORDS: Sequence[Strength] = ("none", "weak", "fair", "strong")
 TEXTS = {
@@ -87,7 +90,7 @@ def test_nothing_found_is_none(kb: Service) -> None:
     assert found.evidence == Evidence(level="none", reason="Nothing was found.")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("angle", "mode", "word"),
     [(90, None, "none"), (90, "vector", "none"), (65, "vector", "fair"), (5, "vector", "strong")],
 )
@@ -268,3 +271,18 @@ def test_more_evidence_never_makes_a_weaker_word(
             if scale.doubts(worse):
                 assert low != "none"
     assert list(LIMITS.values()) == sorted(LIMITS.values())
+
+
+def test_statistics_are_of_all_datasets_also_where_a_lane_searched_some(kb: Service) -> None:
+    kb.put_documents("e", {"lid": "The lid of the pan is blue."})
+    whole = kb.store.capabilities.document_search
+    assert whole is not None
+    resolved = kb.searches.resolver.resolve(Query(text="kettle lid", dataset_ids=("d", "e"))).query
+    query = attrs.evolve(resolved, datasets_of={"vector": ("d",)})
+    of_one = kb.chunks.search(keyword_query("kettle lid", "d"))
+    of_both = kb.chunks.search(keyword_query("kettle lid", "d", "e"))
+    expected = query_stats(whole, AUTO, query, [])
+    assert expected.document_frequencies == {"kettl": 1, "lid": 2}
+    for lane, found in (("vector", of_one), ("bm25", of_both), ("mine", list(of_both))):
+        lists = [RankedList(lane=lane, candidates=found)]
+        assert query_stats(whole, AUTO, query, lists) == expected

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 import triptych
 from support.ranking import QUERY
+from support.rows import each_row
 from triptych.records import Candidates, EmbedKind, RankedList, ResolvedQuery
 from triptych.search import ZScoreRanker
 from triptych.search.evidence import telling_apart
@@ -55,7 +56,7 @@ def test_it_is_1_without_a_range_and_where_the_list_is_all_there_is(scores: list
     assert telling_apart(ranked(scores), len(scores) + 1) == 1.0
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("share", "factor"),
     [(1 / 36, 0.5), (1 / 8, 1.0), (1 / 6.1, 1.0), (2 / 3, 2.0), (1 / 18, 0.5**0.5)],
 )

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from triptych import Service, ServiceOptions
 from triptych.records import Candidate, Layer, Mode, RankedList, ResolvedQuery
 from triptych.search.fusion import RRFRanker, WeightedRanker, ZScoreRanker
+from triptych_backends.memory import MemoryStore
+from triptych_testing.fakes import FakeSparseEncoder
 
 QUERY = ResolvedQuery(
     text="q", dataset_ids=("d",), mode=Mode.HYBRID, layer=Layer.DETAIL, top_k=10, limit=30
@@ -59,3 +62,27 @@ def test_three_lanes_are_on_the_scale_of_one() -> None:
         [lane(name, **{doc: 10 * s for doc, s in NEAR.items()}) for name in ("a", "b", "sparse")],
     )
     assert [each.score for each in triple] == pytest.approx([each.score for each in single])
+
+
+NOTES = {f"{at:02}.md": "\n\n".join([f"The owl {at}."] * 3) for at in range(30)}
+
+
+def test_a_lane_that_a_service_leaves_out_has_no_say_in_the_mode() -> None:
+    store = MemoryStore()
+    with Service(store, options=ServiceOptions(sparse_encoder=FakeSparseEncoder())) as kb:
+        kb.put_documents("d", NOTES)
+        words = kb.search("owl", dataset_id="d", mode="bm25").hits
+        options = ServiceOptions(sparse_encoder=FakeSparseEncoder(), lanes=["bm25"])
+        assert Service(store, options=options).search("owl", dataset_id="d").hits == words
+
+
+def test_a_search_that_goes_deeper_encodes_its_query_once() -> None:
+    encoder = FakeSparseEncoder()
+    options = ServiceOptions(sparse_encoder=encoder)
+    with Service(MemoryStore(), options=options) as kb:
+        kb.put_document("d", "long.md", "\n\n".join(f"The owl {at}." * 90 for at in range(99)))
+        kb.put_documents("d", NOTES)
+        encoder.texts.clear()
+        found = kb.search("owl", dataset_id="d", mode="sparse", per_document=1, top_k=20)
+        assert len(found.hits) == 20
+        assert encoder.texts == ["owl"]

@@ -10,8 +10,7 @@ import pytest
 import triptych
 from triptych.contracts import HitReader
 from triptych.records import Hit, ResolvedQuery
-from triptych.search.pipeline_record import Pipeline
-from triptych.search.trace import Stage, traced
+from triptych.search import Pipeline, Stage, traced
 from triptych.service import Service
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given, strategies as st
 
 from support.ranking import QUERY, fuse_lanes
+from support.rows import each_row
 from triptych import RRFRanker, ValidationError
 from triptych.records import Candidate, Mode, RankedList, ResolvedQuery
 from triptych.search import SearchEngine, WeightedRanker, ZScoreRanker
@@ -215,7 +216,7 @@ class Recorder:
         return [candidate("a", 1.0)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("ranker", "mode", "expected"),
     [
         (ZScoreRanker(), Mode.HYBRID, 50),

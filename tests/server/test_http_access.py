@@ -17,22 +17,20 @@ import pytest
 
 import triptych
 from support.asgi import Client
+from support.rows import each_row
 from support.servers import listening, served
 from support.sync_folder import until
 from triptych import ProviderError, Service, ServiceOptions, ValidationError
 from triptych.errors import AccessDeniedError, AuthenticationError, TooManyRequestsError
 from triptych.sync import SyncRoot
-from triptych.testing.fakes import FakeEmbedder
-from triptych_adapters.http import Limits
-from triptych_adapters.http.app import create_app
-from triptych_adapters.http.guard import check_origins
-from triptych_adapters.http.workers import _sync
-from triptych_adapters.keys import KeyStore, authenticator
-from triptych_adapters.wire.operations import OPERATIONS
-from triptych_adapters.wire.routes import ROUTES
+from triptych_adapters.wire import OPERATIONS, ROUTES
 from triptych_backends.memory import MemoryStore
-from triptych_factory import Settings, wire
-from triptych_factory.syncing import remembered_roots
+from triptych_factory import Settings, remembered_roots, wire
+from triptych_server.http import Limits, create_app
+from triptych_server.http.guard import check_origins
+from triptych_server.http.workers import _sync
+from triptych_server.keys import KeyStore, authenticator
+from triptych_testing.fakes import FakeEmbedder
 
 
 class Keys:
@@ -60,7 +58,7 @@ def service() -> Iterator[Service]:
         yield service
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
+@each_row("operation", OPERATIONS)
 def test_every_operation_needs_a_key_before_anything_is_read(
     service: Service, operation: str
 ) -> None:
@@ -307,7 +305,7 @@ def test_requests_whose_key_is_to_be_checked_count_too(service: Service) -> None
     assert [each.status_code for each in answers] == [503, 200, 200, 200]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "given",
     [
         {"threads": 0.5},

@@ -15,15 +15,16 @@ import pytest
 
 import triptych
 from support.asgi import Client
+from support.rows import each_row
 from triptych import ProviderError, Service
 from triptych.answers import Answer, ContextPack
 from triptych.records import Generation, Message, NewDocument
 from triptych.records.serialization import from_dict
 from triptych.search import Pipeline
-from triptych.testing.fakes import ScriptedLLM
-from triptych_adapters.http.app import create_app
-from triptych_adapters.http.foreign import nadir
 from triptych_backends.embedders import HashEmbedder
+from triptych_server.http import create_app
+from triptych_server.http.foreign import nadir
+from triptych_testing.fakes import ScriptedLLM
 
 ANSWER = "Turn the lid\nto the left [1]."
 
@@ -124,7 +125,7 @@ ROWS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("conditions", "logic", "names"),
     [
         ([("product", "=", "pgEdge")], None, {"two", "three"}),
@@ -140,7 +141,7 @@ ROWS: dict[str, dict[str, Any]] = {
         ([], None, {"one", "two", "three"}),
     ],
 )
-@pytest.mark.parametrize("own", [None, {"product": {"$ne": "pgAdmin"}}])
+@each_row("own", [None, {"product": {"$ne": "pgAdmin"}}])
 def test_a_filter_of_pgedge_selects_what_its_sql_would(
     conditions: Any, logic: Any, names: set[str], own: Any
 ) -> None:
@@ -162,7 +163,7 @@ def test_a_filter_of_pgedge_selects_what_its_sql_would(
     assert found == names - ({"one"} if own else set())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("filter_", "said"),
     [
         ({"conditions": [{"column": "a", "operator": "~", "value": "x"}]}, "one of"),
@@ -193,7 +194,7 @@ def test_a_pipeline_may_be_asked_in_a_conversation_and_for_fewer_sources() -> No
     assert (found["answer"], len(found["sources"])) == (ANSWER, 1)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "body", "status", "code"),
     [
         ("/v1/pipelines/none", {"query": "x"}, 404, "PIPELINE_NOT_FOUND"),
@@ -432,7 +433,7 @@ def test_search_results_are_those_of_nadir() -> None:
         assert len(client("POST", "/search", json=asked).json()["results"]) == count
 
 
-@pytest.mark.parametrize(
+@each_row(
     "asked",
     [
         {"keyword": "lid"},

@@ -14,8 +14,7 @@ import triptych
 from triptych.errors import AuthenticationError
 from triptych.records import Candidate, Generation, Message, ModelUsage, ResolvedQuery
 from triptych.service import Service
-from triptych_adapters.http import Limits
-from triptych_adapters.http.app import create_app
+from triptych_server.http import Limits, create_app
 
 THREADS = 2
 

@@ -18,8 +18,7 @@ from support.servers import served
 from triptych import Service
 from triptych.records import DocumentChange
 from triptych.records.serialization import from_dict
-from triptych_adapters.http import Limits
-from triptych_adapters.http.app import create_app
+from triptych_server.http import Limits, create_app
 
 EVENTS = {"Accept": "text/event-stream"}
 

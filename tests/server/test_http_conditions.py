@@ -17,12 +17,12 @@ from support.asgi import Client
 from support.sync_folder import until
 from triptych import Service
 from triptych.access import Access
-from triptych_adapters.http import (
+from triptych_server.http import (
     Limits,
+    create_app,
     preconditions,
     server as http_server,
 )
-from triptych_adapters.http.app import create_app
 
 PATH = "/v1/datasets/d/documents/a.md"
 

@@ -12,14 +12,12 @@ import pytest
 
 import triptych
 from support.asgi import Client
-from triptych import ProviderError, Service, ServiceOptions
+from triptych import ProviderError, Rerank, Service, ServiceOptions
 from triptych.errors import AuthenticationError
 from triptych.records import QueryVariant
-from triptych.search.reranking import Rerank
-from triptych_adapters.http import Limits
-from triptych_adapters.http.app import create_app
 from triptych_backends.embedders import HashEmbedder
 from triptych_backends.memory import MemoryStore
+from triptych_server.http import Limits, create_app
 
 KEY = {"Authorization": "Bearer anything"}
 DOCUMENTS = [

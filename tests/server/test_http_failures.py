@@ -15,11 +15,10 @@ from support.console import TOKEN
 from support.wire_calls import CALLS
 from triptych import Service, errors
 from triptych.search import Pipeline
-from triptych.testing.fakes import ScriptedLLM
-from triptych_adapters.http.app import create_app
+from triptych_adapters.wire import OPERATIONS, query_pairs
 from triptych_adapters.wire.errors import error_form
-from triptych_adapters.wire.operations import OPERATIONS
-from triptych_adapters.wire.routes import query_pairs
+from triptych_server.http import create_app
+from triptych_testing.fakes import ScriptedLLM
 
 REASON = "the reason that the log alone has"
 FOREIGN: dict[str, dict[str, Any]] = {

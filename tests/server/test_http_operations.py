@@ -15,16 +15,16 @@ from starlette.routing import Mount
 
 import triptych
 from support.asgi import Client
+from support.rows import each_row
 from support.wire_calls import CALLS
 from triptych import Service, ServiceOptions
 from triptych.answers import ContextPack
 from triptych.records.serialization import from_dict, to_dict, to_json
-from triptych.testing.fakes import ScriptedLLM
-from triptych_adapters.http.app import create_app
-from triptych_adapters.wire.operations import OPERATIONS
-from triptych_adapters.wire.routes import ROUTES, query_pairs
+from triptych_adapters.wire import OPERATIONS, ROUTES, query_pairs
 from triptych_backends.embedders import HashEmbedder
 from triptych_backends.memory import MemoryStore
+from triptych_server.http import create_app
+from triptych_testing.fakes import ScriptedLLM
 
 LATER = datetime.now(UTC).replace(microsecond=0) + timedelta(days=9)
 STORED = "# Tea\n\nTea is hot.\n"
@@ -162,7 +162,7 @@ def test_failures_in_a_report_come_back_as_errors(client: Client) -> None:
     assert (error.expected, error.actual) == (7, 0)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("method", "path", "options", "status", "code", "message"),
     [
         ("GET", "/v1/nothing", {}, 404, "NOT_FOUND", "no such path"),

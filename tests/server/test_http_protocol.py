@@ -18,10 +18,9 @@ import triptych
 from support.servers import listening
 from support.sync_folder import until
 from triptych import Service
-from triptych_adapters.http import Limits
-from triptych_adapters.http.app import create_app
-from triptych_adapters.http.protocol import HeadProtocol
-from triptych_adapters.keys import KeyStore, authenticator
+from triptych_server.http import Limits, create_app
+from triptych_server.http.protocol import HeadProtocol
+from triptych_server.keys import KeyStore, authenticator
 
 pytest.importorskip("uvicorn")
 

@@ -14,8 +14,8 @@ from support.sync_folder import until
 
 pytest.importorskip("uvicorn")
 from triptych.errors import ValidationError
-from triptych_adapters.http.limits import Limits
-from triptych_adapters.http.protocol import HeadProtocol, connections_of
+from triptych_server.http import Limits
+from triptych_server.http.protocol import HeadProtocol, connections_of
 
 LARGE = 32 << 20
 SMALL = 100

@@ -14,8 +14,8 @@ import pytest
 import triptych
 from support import door_server
 from support.doors import excluded
-from triptych_adapters.http.app import create_app
-from triptych_adapters.http.openapi import document
+from triptych_server.http import create_app
+from triptych_server.http.openapi import document
 
 pytestmark = [pytest.mark.doors, pytest.mark.slow, pytest.mark.process, pytest.mark.timeout(1800)]
 

@@ -18,10 +18,9 @@ from support.servers import served
 from triptych import Service, ValidationError, deadlines
 from triptych.errors import CancelledError
 from triptych.records import Message, Query, QueryVariant
-from triptych.search.pipeline_record import Pipeline
-from triptych_adapters.http import Limits, server as http_server
-from triptych_adapters.http.app import create_app
-from triptych_adapters.keys import KeyStore, authenticator
+from triptych.search import Pipeline
+from triptych_server.http import Limits, create_app, server as http_server
+from triptych_server.keys import KeyStore, authenticator
 
 pytest.importorskip("uvicorn")
 EVENTS = {"Accept": "text/event-stream"}

@@ -22,9 +22,9 @@ from triptych.answers import ContextPrefix
 from triptych.errors import AuthenticationError, NotFoundError
 from triptych.layers import estimate_tokens
 from triptych.service import Service
-from triptych_adapters.client import connect
-from triptych_adapters.http.app import create_app
 from triptych_adapters.tools import context_tool
+from triptych_server.client import connect
+from triptych_server.http import create_app
 
 ASKED = {"prefix_tokens": "80", "dataset_id": "d"}
 

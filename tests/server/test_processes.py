@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from support.postgres import PostgresServer
-from triptych_adapters.http import processes
-from triptych_adapters.http.limits import listen
-from triptych_adapters.http.processes import available_memory, default_workers
 from triptych_factory import Settings
+from triptych_server.http import listen, processes
+from triptych_server.http.processes import available_memory, default_workers
 
 GIB = 1 << 30
 

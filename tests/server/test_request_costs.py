@@ -14,8 +14,8 @@ from support.asgi import Client
 from triptych.errors import ValidationError
 from triptych.service import Service
 from triptych.text.words import count_words
-from triptych_adapters.http import Limits, create_app
 from triptych_adapters.tools import knowledge_tools
+from triptych_server.http import Limits, create_app
 
 WORDS = " ".join(f"word{at}" for at in range(2_001))
 

@@ -26,11 +26,10 @@ from support.servers import Served, started
 from support.sync_folder import until
 from support.two_workers import workers_of
 from triptych.sync import SyncRoot
-from triptych_adapters.http.limits import listen
-from triptych_adapters.keys import KeyStore
 from triptych_adapters.wire.errors import Exit
-from triptych_factory import Settings, wire
-from triptych_factory.syncing import remembered_roots
+from triptych_factory import Settings, remembered_roots, wire
+from triptych_server.http import listen
+from triptych_server.keys import KeyStore
 
 pytestmark = pytest.mark.process
 

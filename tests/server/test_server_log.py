@@ -19,7 +19,7 @@ from support.provider_server import ProviderServer, Reply, as_json, serving as p
 from support.servers import Served, started
 from support.sync_folder import until
 from support.two_workers import workers_of
-from triptych_adapters.keys import KeyStore
+from triptych_server.keys import KeyStore
 
 pytestmark = pytest.mark.process
 

@@ -15,7 +15,7 @@ from support.chat_server import chat
 from support.servers import Served
 from support.sync_folder import until
 from support.two_workers import Worker, started_workers, two_workers
-from triptych_adapters.keys import KeyStore
+from triptych_server.keys import KeyStore
 
 pytestmark = [
     pytest.mark.process,

@@ -21,7 +21,7 @@ from triptych.aio import AsyncService, BlockingLLM, ProgressStream, iterate
 from triptych.aio.threads import THREADS, run
 from triptych.errors import CancelledError, NotAvailableError, ProviderError, StoreError
 from triptych.records import EmbedKind, Generation, Message, Usage
-from triptych.testing.fakes import FakeEmbedder
+from triptych_testing.fakes import FakeEmbedder
 
 DOCUMENTS = {f"{number:04}.md": f"text number {number}" for number in range(3000)}
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import triptych
+from support.rows import each_row
 from support.servers import served
 from triptych import (
     ConflictError,
@@ -24,7 +25,7 @@ from triptych import (
 )
 from triptych.access import Access
 from triptych.records import DocumentSummary
-from triptych.testing.fakes import ScriptedLLM
+from triptych_testing.fakes import ScriptedLLM
 
 SURROGATE = "a\ud800b"
 NO_TEXT: list[Any] = [None, 3, 1.5, True, b"x", ["x"], {"x": 1}, object(), SURROGATE]
@@ -118,7 +119,7 @@ TAKES_TEXT: dict[str, Callable[[Dataset, Any], object]] = {
 }
 
 
-@pytest.mark.parametrize("method", TAKES_DATASET)
+@each_row("method", TAKES_DATASET)
 def test_a_dataset_id_is_text_for_every_method(kb: Service, method: str) -> None:
     # None is every dataset for `stats`.
     for value in NO_TEXT if method != "stats" else NO_TEXT[1:]:
@@ -126,21 +127,21 @@ def test_a_dataset_id_is_text_for_every_method(kb: Service, method: str) -> None
             TAKES_DATASET[method](kb, value)
 
 
-@pytest.mark.parametrize("method", TAKES_NAME)
+@each_row("method", TAKES_NAME)
 def test_a_name_is_text_for_every_method(kb: Service, method: str) -> None:
     for value in NO_TEXT:
         with pytest.raises(ValidationError):
             TAKES_NAME[method](docs(kb), value)
 
 
-@pytest.mark.parametrize("argument", TAKES_TEXT)
+@each_row("argument", TAKES_TEXT)
 def test_a_text_is_text_everywhere(kb: Service, argument: str) -> None:
     for value in NO_TEXT:
         with pytest.raises(ValidationError):
             TAKES_TEXT[argument](docs(kb), value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "metadata",
     [
         *(3, "title", ["title"], {1: "x"}, {SURROGATE: "x"}, {b"k": "x"}),
@@ -153,7 +154,7 @@ def test_metadata_maps_text_to_values(kb: Service, metadata: Any) -> None:
         docs(kb).put("b.md", "text", metadata)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "fields",
     [
         {"top_k": True},
@@ -182,7 +183,7 @@ def test_metadata_maps_text_to_values(kb: Service, metadata: Any) -> None:
     ],
     ids=lambda fields: repr(fields)[:40].encode("ascii", "replace").decode(),
 )
-@pytest.mark.parametrize("query", ["zebra", Query(text="zebra")], ids=["text", "Query"])
+@each_row("query", ["zebra", Query(text="zebra")], ids=["text", "Query"])
 def test_an_invalid_field_is_refused(kb: Service, query: Any, fields: Any) -> None:
     with pytest.raises(ValidationError):
         docs(kb).search(query, **fields)
@@ -190,8 +191,8 @@ def test_an_invalid_field_is_refused(kb: Service, query: Any, fields: Any) -> No
         docs(kb).search_many([query], **fields)
 
 
-@pytest.mark.parametrize("query", ["zebra", Query(text="zebra")], ids=["text", "Query"])
-@pytest.mark.parametrize(
+@each_row("query", ["zebra", Query(text="zebra")], ids=["text", "Query"])
+@each_row(
     ("option", "says"),
     [
         ("limit", "the number of hits is 'top_k'"),
@@ -224,13 +225,13 @@ def test_a_query_can_be_used_again(kb: Service) -> None:
     assert kb.search(query) == kb.search(query) == docs(kb).search(query)
 
 
-@pytest.mark.parametrize("queries", ["zebra", Query(text="zebra"), None, 3], ids=repr)
+@each_row("queries", ["zebra", Query(text="zebra"), None, 3], ids=repr)
 def test_one_query_is_not_many(kb: Service, queries: Any) -> None:
     with pytest.raises(ValidationError, match="search_many"):
         docs(kb).search_many(queries)
 
 
-@pytest.mark.parametrize("limit", [-1, True, 1.5, "3", b"3", [3]], ids=repr)
+@each_row("limit", [-1, True, 1.5, "3", b"3", [3]], ids=repr)
 def test_a_limit_is_a_count(kb: Service, limit: Any) -> None:
     with pytest.raises(ValidationError, match="limit"):
         docs(kb).list(limit=limit)
@@ -240,7 +241,7 @@ def test_a_limit_beyond_all_documents_lists_all(kb: Service) -> None:
     assert [info.name for info in docs(kb).list(limit=10**30)] == ["a.md"]
 
 
-@pytest.mark.parametrize("version", [-1, True, "1", 1.0], ids=repr)
+@each_row("version", [-1, True, "1", 1.0], ids=repr)
 def test_a_version_is_a_count(kb: Service, version: Any) -> None:
     with pytest.raises(ValidationError):
         docs(kb).put("a.md", "text", if_version=version)
@@ -255,19 +256,19 @@ def test_a_version_that_never_was_is_a_conflict(kb: Service) -> None:
         docs(kb).put_layer("a.md", "L0", "text", source_version=10**30)
 
 
-@pytest.mark.parametrize("summaries", [3, "text", ["text"], [None]], ids=repr)
+@each_row("summaries", [3, "text", ["text"], [None]], ids=repr)
 def test_summaries_are_records(kb: Service, summaries: Any) -> None:
     with pytest.raises(ValidationError, match="DocumentSummary"):
         docs(kb).put_dataset_layer("L0", "text", summaries=summaries)
 
 
-@pytest.mark.parametrize("documents", [None, 3, "a.md", b"a.md"], ids=repr)
+@each_row("documents", [None, 3, "a.md", b"a.md"], ids=repr)
 def test_a_bulk_put_takes_documents(kb: Service, documents: Any) -> None:
     with pytest.raises(ValidationError, match="NewDocument"):
         docs(kb).put_many(documents)
 
 
-@pytest.mark.parametrize("seconds", [-1, math.nan, "3", True, [1]], ids=repr)
+@each_row("seconds", [-1, math.nan, "3", True, [1]], ids=repr)
 def test_a_deadline_is_a_number_of_seconds(seconds: Any) -> None:
     with pytest.raises(ValidationError, match="seconds"), triptych.deadline(seconds):
         pass
@@ -281,7 +282,7 @@ def test_progress_can_be_called(kb: Service) -> None:
         docs(kb).rebuild(progress=nothing)
 
 
-@pytest.mark.parametrize("scope", ["d", 3, Query(text="d")], ids=["text", "number", "record"])
+@each_row("scope", ["d", 3, Query(text="d")], ids=["text", "number", "record"])
 def test_a_scope_is_a_scope(kb: Service, scope: Any) -> None:
     with pytest.raises(ValidationError, match="RebuildScope"):
         kb.rebuild(scope)
@@ -352,7 +353,7 @@ def asked(kb: Service, **where: Any) -> list[Callable[[], Any]]:
     ]
 
 
-@pytest.mark.parametrize("remote", [False, True])
+@each_row("remote", [False, True])
 def test_the_only_dataset_need_not_be_named_to_be_searched(remote: bool) -> None:
     with ExitStack() as stack:
         llm = ScriptedLLM(*["It is [1]."] * 9)

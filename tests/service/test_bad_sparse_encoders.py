@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from support.rows import each_row
 from triptych.errors import DerivationError, NotAvailableError, ProviderError, ValidationError
 from triptych.records import SparseVector
 from triptych.service import Service, ServiceOptions
-from triptych.testing.fakes import Failing, FakeSparseEncoder, failing_store, kept_open
 from triptych_backends.memory import MemoryStore
+from triptych_testing.fakes import Failing, FakeSparseEncoder, failing_store, kept_open
 
 
 class Odd(FakeSparseEncoder):
@@ -29,7 +30,7 @@ class Odd(FakeSparseEncoder):
 GOOD = SparseVector([1], [1.0])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "why"),
     [
         (lambda texts: [], "0 vectors for 1 texts"),
@@ -50,7 +51,7 @@ def test_an_answer_that_is_none_leaves_the_document_to_other_lanes(
         with pytest.raises(DerivationError, match=why):
             kb.put_document("d", "a", "The owl sleeps.")
         assert kb.search("owl", dataset_id="d", mode="bm25").hits
-        assert kb.stats("d")[0].sparse_pending == 1
+        assert kb.stats("d")[0].further_pending == 1
 
 
 def test_an_encoder_that_fails_on_the_query_is_a_warning_in_hybrid_search() -> None:
@@ -78,7 +79,7 @@ def test_what_is_no_encoder_is_refused_at_once(encoder: Any, why: str) -> None:
         ServiceOptions(sparse_encoder=encoder)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value", "why"),
     [
         ("signature", "", "is empty"),

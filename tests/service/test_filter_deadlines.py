@@ -112,7 +112,7 @@ def open_store(kind: str, path: Path, server: PostgresServer) -> Store:
     if kind == "files":
         return FilesStore.open(path / "kb")
     if kind == "postgres":
-        from triptych_backends.postgres import PostgresStore
+        from triptych_postgres import PostgresStore
 
         return PostgresStore.open(server.schema_url("filter_deadlines"))
     return SqliteStore.open(path / "kb.db", background_index=False)

@@ -40,9 +40,9 @@ from triptych.search import (
     SearchEngine,
     VectorRetriever,
 )
-from triptych.testing.capabilities import lacking
 from triptych.text import corpus_stats, detect_tokenizer, extract_keywords, score_text
 from triptych_backends.memory import MemoryStore
+from triptych_testing import lacking
 
 DIRECTIONS = {"up": (0.0, 1.0), "side": (1.0, 0.0), "down": (0.0, -1.0), "query": (0.0, 1.0)}
 
@@ -69,7 +69,7 @@ def resolved(mode: Mode, layer: Layer = Layer.DETAIL) -> ResolvedQuery:
     return ResolvedQuery(
         text="query",
         dataset_ids=("d",),
-        vector_dataset_ids=("d",),
+        datasets_of={"vector": ("d",)},
         embed_sig=Compass.signature,
         mode=mode,
         layer=layer,

@@ -86,17 +86,3 @@ def test_of_many_datasets_some_are_asked_and_the_others_named() -> None:
         assert said.startswith("1 dataset: ")
         assert said.endswith("'20'")
         assert (report.advice, len(kb.doctor(dataset_id="20").advice)) == ((), 1)
-
-
-def test_a_tuned_ranker_that_is_kept_is_named_and_removed() -> None:
-    with triptych.open("memory://", embedder="hash") as kb:
-        kb.put_documents("valves", {"a.md": "A valve.", "b.md": "A pump."})
-        before = kb.search("valve", dataset_id="valves")
-        settings = kb.capabilities.settings
-        assert settings is not None
-        settings.set_setting("tuned/valves", '{"choice": {"weights.vector": 2.0}}', expected=None)
-        assert kb.search("valve", dataset_id="valves") == before
-        (advice,) = kb.doctor().advice
-        assert advice.startswith("dataset 'valves' keeps a tuned ranker, which searches do not use")
-        assert kb.doctor(repair=True).advice == kb.doctor().advice == ()
-        assert settings.get_setting("tuned/valves") is None

@@ -17,7 +17,7 @@ import pytest
 from support import embed_script
 from support.embed_script import CONCURRENCY, SPACE, asked, contents, open_store, texts_of, word_of
 from triptych.chunking import embedding_text
-from triptych.testing.builders import vector_of
+from triptych_testing.builders import vector_of
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL"),

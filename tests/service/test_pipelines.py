@@ -10,13 +10,14 @@ import attrs
 import pytest
 
 import triptych
+from support.rows import each_row
 from triptych import NotFoundError, Query, Service, ServiceOptions, ValidationError
 from triptych.contracts import HitReader
 from triptych.records import Hit, QueryVariant, ResolvedQuery
 from triptych.search import Pipeline
 from triptych.search.fusion import ZScoreRanker
-from triptych.testing.fakes import FakeEmbedder
 from triptych_backends.memory import MemoryStore
+from triptych_testing.fakes import FakeEmbedder
 
 
 class Same:
@@ -133,7 +134,7 @@ def test_an_unknown_pipeline_is_refused_with_the_nearest(kb: Service) -> None:
         other.pipeline("x")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pipeline", "said"),
     [
         ({"name": ""}, "name"),
@@ -148,7 +149,7 @@ def test_a_pipeline_that_cannot_be_is_refused(pipeline: dict[str, object], said:
         Pipeline(**pipeline)  # type: ignore[arg-type]  # on purpose
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pipelines", "said"),
     [
         ([Pipeline(name="p"), Pipeline(name="p")], "two pipelines are called 'p'"),
@@ -222,7 +223,7 @@ def test_pipelines_of_one_name_over_one_service_keep_their_own_lanes(kb: Service
             assert service.pipeline("mine").searches.configuration["lanes"] == lane
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("weights", "said"),
     [({"bm25": 3.0}, "bm25=3.0 vector=1.0"), ({}, ""), ([0.5, 0.5], ""), (None, "")],
 )

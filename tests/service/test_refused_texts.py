@@ -19,12 +19,11 @@ from triptych.errors import (
     ProviderTimeoutError,
     RateLimitedError,
 )
-from triptych.records import SparseVector
-from triptych.records.reports import reported
-from triptych.testing.builders import sparse_of
+from triptych.records import SparseVector, reported
 from triptych.vectors.refused import REFUSED_SETTINGS, RefusedTexts
 from triptych.vectors.run import EmbeddingRun
-from triptych_adapters.http.responses import public
+from triptych_server.http.responses import public
+from triptych_testing.builders import sparse_of
 
 
 class Picky:
@@ -171,7 +170,7 @@ def test_what_is_remembered_goes_with_its_dataset_or_document(kb: Service, gone:
 
 def test_what_is_remembered_is_bounded(kb: Service) -> None:
     kb.put_documents("d", notes((), 1))
-    from triptych.records.spaces import dense, sparse
+    from triptych.records import dense, sparse
 
     settings = kb.capabilities.settings
     for n in range(9):
@@ -289,7 +288,7 @@ def test_a_refused_text_of_a_sparse_encoder_is_isolated_too(tmp_path: Path) -> N
     encoder = PickyEncoder()
     with triptych.open(tmp_path / "kb.db", embedder=None, sparse_encoder=encoder) as kb:
         kb.put_documents("d", notes({3, 40}, 100))
-        assert kb.stats("d")[0].sparse_pending == 2
+        assert kb.stats("d")[0].further_pending == 2
         (check,) = (each for each in kb.health().problems if each.name == "refused texts")
         assert "the model refuses 1 chunk of '0003.md', 1 chunk of '0040.md': " in check.detail
         before = encoder.calls

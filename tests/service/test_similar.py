@@ -14,10 +14,10 @@ import triptych
 from triptych import NotFoundError, Service, ServiceOptions, ValidationError
 from triptych.access import Access
 from triptych.errors import ModelMismatchError, NotAvailableError
-from triptych.testing.fakes import FakeEmbedder
 from triptych_backends.embedders import HashEmbedder
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sqlite import SqliteStore
+from triptych_testing.fakes import FakeEmbedder
 
 TEXTS = {
     "jobs.md": "# Jobs\n\nThe scheduler runs the jobs at night.\n",
@@ -57,7 +57,7 @@ def kb(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Service]:
         if request.param == "memory":
             store: Any = MemoryStore()
         elif request.param == "postgres":
-            from triptych_backends.postgres import PostgresStore
+            from triptych_postgres import PostgresStore
 
             server = request.getfixturevalue("postgres_server")
             schema = f"similar_{abs(hash(request.node.name)) % 10**9}"
@@ -67,7 +67,7 @@ def kb(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Service]:
             if request.param == "qdrant":
                 pytest.importorskip("qdrant_client")
                 from support.qdrant_local import LocalMode
-                from triptych_backends.qdrant import QdrantStore
+                from triptych_qdrant import QdrantStore
 
                 store = QdrantStore(store, LocalMode())
         options = ServiceOptions(

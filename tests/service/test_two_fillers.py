@@ -14,7 +14,7 @@ import pytest
 from support import fill_script
 from support.embed_script import SPACE, asked
 from support.fill_script import DOCUMENTS, notes, open_store
-from triptych.testing.builders import vector_of
+from triptych_testing.builders import vector_of
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="Windows has no O_APPEND for this log"),

@@ -13,9 +13,9 @@ import pytest
 import triptych
 from triptych.errors import CancelledError
 from triptych.service import Service, ServiceOptions
-from triptych.testing.fakes import FakeSparseEncoder
 from triptych_backends.filesystem import FilesStore
 from triptych_backends.sqlite import SqliteStore
+from triptych_testing.fakes import FakeSparseEncoder
 
 
 class Slow(FakeSparseEncoder):
@@ -53,7 +53,7 @@ def test_each_text_is_encoded_and_by_each_of_them_once(kind: Any, tmp_path: Path
     assert {text for encoder in encoders for text in encoder.texts} == set(contents.values())
     assert all(len(encoder.texts) == len(set(encoder.texts)) for encoder in encoders)
     with Service(kind.open(path), options=ServiceOptions(sparse_encoder=Slow())) as kb:
-        assert kb.stats("d")[0].sparse_pending == 0
+        assert kb.stats("d")[0].further_pending == 0
         assert len(kb.search("owl", dataset_id="d", mode="sparse", top_k=50).hits) == 40
         assert kb.doctor().findings == ()
 
@@ -65,11 +65,11 @@ def test_what_was_encoded_before_the_deadline_is_kept(tmp_path: Path) -> None:
         kb.put_documents("d", contents, embed="later")
         with triptych.deadline(1.5), pytest.raises(CancelledError):
             kb.embed_pending("d")
-        left = kb.stats("d")[0].sparse_pending
+        left = kb.stats("d")[0].further_pending
         assert 0 < left < 200
         done = kb.embed_pending("d")
         assert done.encoded <= left
-        assert kb.stats("d")[0].sparse_pending == 0
+        assert kb.stats("d")[0].further_pending == 0
         encoder = kb.options.sparse_encoder
         assert isinstance(encoder, Slow)
         assert set(contents.values()) <= set(encoder.texts)
@@ -87,4 +87,4 @@ def test_a_bulk_put_that_is_cut_off_goes_on_where_it_was(tmp_path: Path) -> None
         report = kb.put_documents("d", contents)
         assert report.unchanged == 150
         assert report.encoded == len(encoder.texts) - before
-        assert kb.stats("d")[0].sparse_pending == 0
+        assert kb.stats("d")[0].further_pending == 0

@@ -9,8 +9,8 @@ import attrs
 
 from triptych.records import Layer
 from triptych.service import Service, ServiceOptions
-from triptych.testing.fakes import FakeEmbedder, FakeSparseEncoder
 from triptych_backends.memory import MemoryStore
+from triptych_testing.fakes import FakeEmbedder, FakeSparseEncoder
 
 OURS = {"team": "ours"}
 THEIRS = {"team": "theirs", "zebras": 3}

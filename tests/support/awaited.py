@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triptych.records import EmbedKind, Generation, Message
-from triptych_backends.providers.chat import RemoteLLM
-from triptych_backends.providers.embedding import RemoteEmbedder
+from triptych_providers.chat import RemoteLLM
+from triptych_providers.embedding import RemoteEmbedder
 
 T = TypeVar("T")
 

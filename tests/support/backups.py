@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from triptych.copies.copy import copy_store
-from triptych.copies.notes import DIGEST
+from triptych.copies import DIGEST, copy_store
 from triptych.errors import TriptychError
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sqlite import open_backup

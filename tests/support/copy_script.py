@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from support.rich_stores import open_kind
-from triptych.copies.copy import copy_store
+from triptych.copies import copy_store
 from triptych_backends.sqlite import open_backup, write_backup
 
 

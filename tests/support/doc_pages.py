@@ -43,7 +43,7 @@ import attrs
 
 import triptych
 from support.cli_run import ran
-from triptych_adapters.telemetry.metrics import FIGURES, METRICS
+from triptych_server.telemetry.metrics import FIGURES, METRICS
 
 KINDS = frozenset(
     {"python", "output", "console", "toml", "json", "ini", "nginx", "text", "mermaid"}
@@ -77,30 +77,30 @@ CAMEL_HOMES = (
     "triptych.answers",
     "triptych.contracts",
     "triptych.errors",
-    "triptych.evaluation",
+    "triptych_evaluation",
     "triptych.events",
-    "triptych.derivation.living_documents",
+    "triptych.living_documents",
     "triptych.layers",
     "triptych.parsing",
     "triptych.records",
     "triptych.contracts.defaults",
     "triptych.search",
-    "triptych.service.views",
+    "triptych.service.knowledge_base",
     "triptych.shortcuts",
     "triptych.sync",
-    "triptych.testing",
-    "triptych.testing.expiry",
+    "triptych_testing",
+    "triptych_testing.expiry",
     "triptych.text",
-    "triptych.vectors.model",
-    "triptych_adapters.client",
-    "triptych_adapters.keys",
-    "triptych_adapters.http",
-    "triptych_adapters.keys.authenticator",
+    "triptych.vectors.executor",
+    "triptych_server.client",
+    "triptych_server.keys",
+    "triptych_server.http",
+    "triptych_server.keys.authenticator",
     "triptych_backends.embedders",
     "triptych_backends.filesystem",
     "triptych_backends.memory",
-    "triptych_backends.parsing",
-    "triptych_backends.providers",
+    "triptych_parsers",
+    "triptych_providers",
     "triptych_backends.rerankers",
     "triptych_backends.sqlite",
     "triptych_backends.watching",
@@ -374,7 +374,7 @@ def named(name: str) -> Any:
 @functools.cache
 def _of_frameworks() -> frozenset[str]:
     """The names of the modules for frameworks, which cannot be imported without them."""
-    adapters = Path(__file__).parents[2] / "adapters" / "triptych_adapters"
+    adapters = Path(__file__).parents[2] / "adapters" / "triptych_frameworks"
     found: set[str] = set()
     for framework in ("haystack", "langchain"):
         tree = ast.parse((adapters / framework / "__init__.py").read_text(encoding="utf-8"))

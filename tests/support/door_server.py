@@ -13,9 +13,8 @@ import triptych
 from triptych.records import Generation, Message
 from triptych.search import Pipeline
 from triptych.sync import DirectorySync, SyncRoot
-from triptych_adapters.http.app import create_app
-from triptych_adapters.http.limits import Limits, listen
-from triptych_adapters.http.protocol import HeadProtocol
+from triptych_server.http import Limits, create_app, listen
+from triptych_server.http.protocol import HeadProtocol
 
 
 class Obliging:

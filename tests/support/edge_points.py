@@ -11,7 +11,7 @@ import qdrant_edge as edge
 from numpy.typing import NDArray
 from qdrant_client import QdrantClient, models
 
-from triptych_backends.in_place.qdrant import (
+from triptych_inplace.qdrant import (
     FoundPoint,
     Layout,
     PointReader,

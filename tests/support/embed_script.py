@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import triptych
 from triptych.records import EmbedKind
-from triptych.testing.builders import vector_of
+from triptych_testing.builders import vector_of
 
 CONCURRENCY = 2
 SPACE = "logged/16"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from triptych._internal.progress import ProgressCallback
+from triptych import ProgressCallback
 from triptych.layers import ExtractiveSummarizer, LayerBuilder, LayerReport
 from triptych.service import Service
 

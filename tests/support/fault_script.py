@@ -202,9 +202,11 @@ def _carried_out(step: Step, kb: Service) -> tuple[dict[str, int], list[Exceptio
             stored[name] = became
             continue
         errors.append(became)
-        # It is stored, and what is derived of it is not.
-        if isinstance(became, DerivationError) and became.document is not None:
-            stored[name] = became.document.version
+        # It is stored, and what is derived of it is not. Where all failed, the error is the
+        # first one's.
+        told = became.document if isinstance(became, DerivationError) else None
+        if told is not None and told.name == name:
+            stored[name] = told.version
     return stored, errors
 
 

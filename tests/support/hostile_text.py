@@ -10,16 +10,17 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
+from functools import cache
 from typing import Any
 
 import attrs
 import regex
 
+from support.packages import PACKAGES
 from triptych import Message
 from triptych._internal.model_texts import gives_away, is_blank, is_obeyed, is_refusal
 from triptych._internal.thoughts import without_thoughts
-from triptych._internal.urls import shown_url, without_secrets
+from triptych.answers import default_counter, prove
 from triptych.answers.citations import CitationFilter, sentences_of
 from triptych.answers.packer import ends
 from triptych.chunking import (
@@ -31,31 +32,33 @@ from triptych.chunking import (
     first_heading,
 )
 from triptych.errors import TriptychError
-from triptych.evaluation.targets import find_passage
 from triptych.layers import ExtractiveSummarizer, estimate_tokens
 from triptych.layers.inline import clip, visible_text
 from triptych.layers.outline import read_outline
-from triptych.parsing import front_matter
-from triptych.parsing.contract import ParseLimits, fit, markdown_safe
-from triptych.parsing.decoder import decode_text
+from triptych.parsing import ParseLimits, decode_text, fit, front_matter, markdown_safe
 from triptych.records import Query
+from triptych.resources import shown_url, without_secrets
+from triptych.search import TextConditions, parse_query
 from triptych.search.rewriting import fragments
-from triptych.search.syntax import TextConditions, parse_query
-from triptych.testing.fakes import fenced_text
-from triptych.text.analyzer import get_analyzer
+from triptych.text import (
+    detect_tokenizer,
+    extract_keywords,
+    get_analyzer,
+    shingles,
+    split_sentences,
+    visible as visible_line,
+)
 from triptych.text.escapes import views
 from triptych.text.injection import suspicious
-from triptych.text.sentences import shingles, split_sentences
-from triptych.text.tokenizers import detect_tokenizer, extract_keywords
-from triptych.text.tokens import default_counter
-from triptych.text.visible import visible as visible_line
 from triptych_adapters.cli.output import visible
-from triptych_backends.embedders.hashing import HashEmbedder
-from triptych_backends.parsing import default_parser
-from triptych_backends.providers.connection import retry_after_seconds
-from triptych_backends.providers.errors import ProviderErrorRules, Refusal, fault, shown
-from triptych_backends.providers.remote_model import shortened
-from triptych_backends.providers.response_parsing import text_at
+from triptych_backends.embedders import HashEmbedder
+from triptych_evaluation.targets import find_passage
+from triptych_parsers import default_parser
+from triptych_providers import retry_after_seconds
+from triptych_providers.errors import ProviderErrorRules, Refusal, fault, shown
+from triptych_providers.remote_model import shortened
+from triptych_providers.response_parsing import text_at
+from triptych_testing.fakes import fenced_text
 
 KEY = "sk-SeCrEt0123456789abcdefXYZ"
 _LARGE = 100_000
@@ -161,6 +164,7 @@ def _code(name: str, text: str) -> object:
 
 CALLS: Mapping[str, Callable[[str], object]] = {
     "answering.citations": _cited,
+    "answering.proof": lambda text: prove(text, [], text[:1000]),
     "search.fragments": fragments,
     "internal.thoughts": lambda text: [without_thoughts(text), without_thoughts(f"<think>{text}")],
     "redaction.without_secrets": lambda text: without_secrets(text, [KEY]),
@@ -281,14 +285,9 @@ def _seconds(call: Callable[[str], object], text: str) -> float:
             gc.enable()
 
 
-ROOTS = {
-    "knowledge": "triptych",
-    "backends": "triptych_backends",
-    "factory": "triptych_factory",
-    "adapters": "triptych_adapters",
-}
 _EVERYWHERE = frozenset({"search", "finditer", "findall", "sub", "subn", "split", "splititer"})
 _ANCHORED = frozenset({"match", "fullmatch"})
+_MAKES_ONE = re.compile(r"\b(?:re|regex)\.|\blate\(")
 
 
 @attrs.frozen
@@ -325,18 +324,21 @@ def own_units(pattern: str | bytes) -> list[Hostile]:
     ]
 
 
+@cache
 def found_patterns() -> list[Found]:
     """Every pattern in the source, compiled once or where it is used, by module and name."""
     found: list[Found] = []
     uses: dict[str, set[str]] = {}  # by module and name; no pattern is used in two modules
-    for root, package in ROOTS.items():
-        top = Path(__file__).parents[2] / root
-        for file in sorted((top / package).rglob("*.py")):
-            module = ".".join(file.relative_to(top).with_suffix("").parts)
+    for folder in PACKAGES.values():
+        for file in sorted(folder.rglob("*.py")):
+            module = ".".join(file.relative_to(folder.parent).with_suffix("").parts)
             module = module.removesuffix(".__init__")
-            tree = ast.parse(file.read_text(encoding="utf-8"))
+            source = file.read_text(encoding="utf-8")
+            if _MAKES_ONE.search(source) is None:
+                continue
+            nodes = list(ast.walk(ast.parse(source)))
             compiled: set[ast.AST] = set()
-            for node in ast.walk(tree):
+            for node in nodes:
                 if isinstance(node, ast.Assign | ast.AnnAssign) and _compiles(node.value):
                     target = node.targets[0] if isinstance(node, ast.Assign) else node.target
                     if isinstance(target, ast.Name) and node.value is not None:
@@ -347,7 +349,7 @@ def found_patterns() -> list[Found]:
                     uses.setdefault(f"{module}.{node.value.id}", set()).add(node.attr)
             found.extend(
                 _inline(module, node)
-                for node in ast.walk(tree)
+                for node in nodes
                 if isinstance(node, ast.Call) and node not in compiled and _asks(node)
             )
     return [

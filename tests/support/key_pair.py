@@ -12,15 +12,15 @@ from typing import Any
 import attrs
 
 from triptych.access import Access
-from triptych.access.proposals import Proposals
 from triptych.errors import PendingReviewError
+from triptych.proposals import Proposals
 from triptych.records import Generation, Layer, Message
-from triptych.search.pipeline_record import Pipeline
+from triptych.search import Pipeline
 from triptych.service import Service, ServiceOptions
 from triptych.sync import RememberedRoots, SyncReport, SyncRoot
-from triptych.testing.fakes import FakeEmbedder, FakeSparseEncoder
-from triptych_adapters.keys import KeyAuthenticator, KeyStore
 from triptych_backends.memory import MemoryStore
+from triptych_server.keys import KeyAuthenticator, KeyStore
+from triptych_testing.fakes import FakeEmbedder, FakeSparseEncoder
 
 OURS, THEIRS = {"team": "ours"}, {"team": "theirs"}
 FILTERS: dict[str, dict[str, Any]] = {"metadata": OURS, "prefix": {"doc_prefix": "ours/"}}
@@ -68,7 +68,7 @@ class KeyPair:
         return self.whole, self.alone
 
     def app(self, service: Service) -> Any:
-        from triptych_adapters.http.app import create_app
+        from triptych_server.http import create_app
 
         keys = KeyAuthenticator(service, KeyStore.of(service))
         return create_app(

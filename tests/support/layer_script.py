@@ -20,7 +20,7 @@ from pathlib import Path
 import triptych
 from triptych.layers import LayerBuilder
 from triptych.records import Message
-from triptych.testing.fakes import FakeLLM
+from triptych_testing.fakes import FakeLLM
 
 INPUT_TOKENS = 300
 

@@ -11,7 +11,7 @@ from mcp import Client
 from starlette.types import ASGIApp
 
 from support.servers import listening
-from triptych_adapters.mcp.http import PATH
+from triptych_server.mcp.http import PATH
 
 ERAS = ("legacy", "2026-07-28")
 """The modes of the client: with a handshake (up to 2025-11-25), and without."""

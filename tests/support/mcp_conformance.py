@@ -8,10 +8,10 @@ from typing import Any
 
 import triptych
 from triptych.errors import ValidationError
-from triptych_adapters.http.limits import listen
-from triptych_adapters.mcp.http import make_app, serve_http
-from triptych_adapters.mcp.server import ServerOptions, make_server
 from triptych_adapters.tools import Tool
+from triptych_server.http import listen
+from triptych_server.mcp.http import make_app, serve_http
+from triptych_server.mcp.server import ServerOptions, make_server
 
 NOTHING = {"type": "object", "properties": {}, "additionalProperties": False}
 

@@ -7,8 +7,8 @@ import sys
 from typing import Any
 
 from triptych.service import Service
-from triptych_adapters.mcp.server import ServerOptions, make_server, serve_stdio
 from triptych_backends.memory import MemoryStore
+from triptych_server.mcp.server import ServerOptions, make_server, serve_stdio
 
 
 class Loud(Service):

@@ -12,8 +12,8 @@ import qdrant_edge as edge
 from numpy.typing import NDArray
 from qdrant_client import models
 
-from triptych_backends.qdrant import Found, MissingError, Point
-from triptych_backends.qdrant.points import (
+from triptych_qdrant import Found, MissingError, Point
+from triptych_qdrant.points import (
     DATASET,
     HEADINGS,
     OWNER,

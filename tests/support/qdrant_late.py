@@ -9,7 +9,7 @@ from pathlib import Path
 from qdrant_client.models import Filter
 
 from support.qdrant_edge import EdgeCollections
-from triptych_backends.qdrant import AwayError, Point
+from triptych_qdrant import AwayError, Point
 
 
 class Late(EdgeCollections):

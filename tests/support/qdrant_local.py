@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from qdrant_client import QdrantClient
 
-from triptych_backends.qdrant import ClientCollections
+from triptych_qdrant import ClientCollections
 
 
 class LocalMode(ClientCollections):

@@ -11,10 +11,13 @@ from pathlib import Path
 import attrs
 
 from triptych.contracts import Store
-from triptych.copies.states import StoreStates, state_digest
-from triptych.records import Layer, ModelUsage, NewDocument, QuarantinedLayer
-from triptych.records.spaces import dense, sparse
-from triptych.testing.builders import (
+from triptych.copies import StoreStates, state_digest
+from triptych.layers import LayerJournal
+from triptych.records import Layer, ModelUsage, NewDocument, QuarantinedLayer, dense, sparse
+from triptych_backends.filesystem import FilesStore
+from triptych_backends.memory import MemoryStore
+from triptych_backends.sqlite import SqliteStore
+from triptych_testing.builders import (
     CONFIG,
     SPARSE,
     chunks_of,
@@ -25,9 +28,6 @@ from triptych.testing.builders import (
     sparse_of,
     vector_of,
 )
-from triptych_backends.filesystem import FilesStore
-from triptych_backends.memory import MemoryStore
-from triptych_backends.sqlite import SqliteStore
 
 POSTGRES = "TEST_POSTGRES_URL"
 KINDS = ("memory", "sqlite", "files")
@@ -45,7 +45,7 @@ def open_kind(kind: str, folder: Path, name: str) -> Store:
     if kind == "memory":
         return MemoryStore()
     if kind == "postgres":
-        from triptych_backends.postgres import PostgresStore
+        from triptych_postgres import PostgresStore
 
         return PostgresStore.open(f"{os.environ[POSTGRES]}&schema={name}")
     if kind == "sqlite":
@@ -131,11 +131,11 @@ def _layer(store: Store, chance: random.Random, dataset_id: str, name: str) -> N
 
 
 def _note(store: Store, chance: random.Random, dataset_id: str, name: str) -> None:
-    journal = store.capabilities.journal
-    assert journal is not None
+    assert store.capabilities.settings is not None
+    journal = LayerJournal(store.capabilities.settings)
     if store.documents.get_info(dataset_id, name) is None:
         return
-    journal.put_checkpoint(dataset_id, chance.choice((name, "")), str(chance.randrange(2)), "said")
+    journal.put_note(dataset_id, chance.choice((name, "")), str(chance.randrange(2)), "said")
     journal.record_usage(dataset_id, ModelUsage(model="m", calls=1, cost=0.1))
     journal.quarantine(
         QuarantinedLayer(
@@ -164,25 +164,24 @@ _ACTS: tuple[_Act, ...] = (_put, _derive, _wait, _sparse, _layer, _note, _delete
 _WEIGHTS = (12, 8, 3, 4, 5, 2, 2, 1)
 
 
-def contents(store: Store, *, journal: bool = True) -> dict[str, object]:
-    """All that a copy must have; without what the ``journal`` of layers has, if that is said."""
+def names_of(store: Store) -> dict[str, dict[str, bytes]]:
+    """What a store holds under each name, by dataset."""
     states = StoreStates(store)
-    if not journal:
-        return {
-            each: [
-                state_digest(attrs.evolve(state, quarantined=(), checkpoints={}))
-                for state in states.states(each)
-                if state.versions or state.layers
-            ]
-            for each in states.datasets()
-        }
+    return {
+        each: {state.name: state_digest(state) for state in states.states(each)}
+        for each in states.datasets()
+    }
+
+
+def contents(store: Store, *, settings: bool = True) -> dict[str, object]:
+    """All that a copy must have; without the ``settings``, if that is said."""
+    states = StoreStates(store)
     datasets: dict[str, object] = {
         each: (
             states.head(each).config,
             states.head(each).deleted_version,
             {state.name: state_digest(state) for state in states.states(each)},
-            [(use.model, use.calls, round(use.cost, 6)) for use in states.head(each).usage],
         )
         for each in states.datasets()
     }
-    return {"datasets": datasets, "settings": dict(states.settings())}
+    return {"datasets": datasets, "settings": dict(states.settings()) if settings else {}}

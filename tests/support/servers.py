@@ -25,7 +25,7 @@ from triptych.service import Service
 def served(service: Service, **options: Any) -> Iterator[str]:
     """Serve ``service`` by `create_app` with these options; the base URL."""
     pytest.importorskip("uvicorn")
-    from triptych_adapters.http.app import create_app
+    from triptych_server.http import create_app
 
     with listening(create_app(service, **options)) as url:
         yield url

@@ -8,7 +8,7 @@ from pathlib import Path
 import triptych
 from support.sync_folder import Desk, TextFiles
 from triptych.parsing import ParsedFile
-from triptych.testing.fakes import FakeEmbedder
+from triptych_testing.fakes import FakeEmbedder
 
 
 class PickyParser(TextFiles):

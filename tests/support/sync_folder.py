@@ -14,7 +14,7 @@ import triptych
 from triptych.parsing import FileParsers, MarkdownParser, RestructuredTextParser, TextParser
 from triptych.service import Service
 from triptych.sync import DirectorySync, SyncOptions, SyncReport, SyncRoot
-from triptych.testing.fakes import FakeEmbedder
+from triptych_testing.fakes import FakeEmbedder
 
 
 class TextFiles(FileParsers):

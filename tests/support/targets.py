@@ -1,7 +1,9 @@
 """Which target of the Makefile runs a test: each test has one, by what it shows and what it needs.
 
-``make test`` has the units, the kit on memory and SQLite, and on every other store the tests that
-show a guarantee. A test is in another target for one of the reasons below and for no other.
+``make test`` has the units, the kit of stores on memory and SQLite, that of a Service on memory,
+and on every other store the tests that show a guarantee. A Service is proved once; that it answers
+alike on other stores is shown by the recorded calls. A test is in another target for one of the
+reasons below and for no other.
 """
 
 from __future__ import annotations
@@ -10,9 +12,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from triptych.testing.harness import guarantees_of
+from triptych_testing import guarantees_of
 
 STORES = {
+    "defaults": ("tests/contract/test_defaults.py::TestServiceOnDefaults",),
     "files": (
         "tests/contract/test_filesystem.py",
         "tests/contract/test_service.py::TestFilesystem",
@@ -22,9 +25,10 @@ STORES = {
     "json": ("tests/contract/test_json_example.py",),
     "postgres": ("tests/contract/test_postgres.py", "tests/backends/postgres/"),
     "qdrant": ("tests/contract/test_qdrant.py", "tests/backends/qdrant/"),
+    "sqlite": ("tests/contract/test_service.py::TestSqlite",),
     "tables": ("tests/backends/tables/", "tests/backends/collections/"),
 }
-"""The stores beside memory and SQLite, and how the ids of their own tests begin."""
+"""Stores, and how the ids begin of the tests that `make test-stores` alone has in full."""
 
 _SERVERS = {"postgres_server": "postgres"}
 """Fixtures that start a server: whoever asks for one is a test of its store."""
@@ -52,7 +56,7 @@ def has_none_of(path: str, target: str) -> bool:
 
 
 def store_of(item: pytest.Item) -> str | None:
-    """The store beside memory and SQLite that a test is about."""
+    """The store whose target has a test, unless the test shows a guarantee."""
     for name, beginnings in STORES.items():
         if item.nodeid.startswith(beginnings):
             return name

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from triptych_factory.trust import Trust
+from triptych_factory import Trust
 
 
 def write_trusted(folder: Path, text: str, data: Path | None = None) -> Path:

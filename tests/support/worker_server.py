@@ -5,9 +5,9 @@ It prints its URL. Its limits are small, and it keeps answers of searches.
 
 import sys
 
-from triptych_adapters.http.limits import Limits
-from triptych_adapters.http.workers import ServeOptions, serve
 from triptych_factory import Settings
+from triptych_server.http import Limits
+from triptych_server.http.workers import ServeOptions, serve
 
 
 def main() -> None:

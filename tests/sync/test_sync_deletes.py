@@ -15,7 +15,7 @@ from triptych.contracts.defaults import DocumentRepoBase, Repositories
 from triptych.errors import StoreError
 from triptych.service import Service
 from triptych.sync.target import DELETED_AT_ONCE, delete_documents
-from triptych.testing.fakes import Failing
+from triptych_testing.fakes import Failing
 
 
 @pytest.fixture(params=["memory://", "kb.db", "files"])

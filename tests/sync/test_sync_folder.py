@@ -15,7 +15,7 @@ import pytest
 
 import triptych
 from support.sync_folder import Desk, TextFiles, contents, desk as made_desk
-from triptych._internal.progress import Progress
+from triptych import Progress
 from triptych.errors import (
     CancelledError,
     ConflictError,
@@ -35,9 +35,8 @@ from triptych.sync import (
     SyncOptions,
     SyncReport,
     SyncRoot,
-    reading as reading,
 )
-from triptych.testing.fakes import FakeEmbedder
+from triptych_testing.fakes import FakeEmbedder
 
 
 @pytest.fixture(params=["memory://", "kb.db"])
@@ -139,7 +138,8 @@ def _note_opened(event: str, arguments: tuple[object, ...]) -> None:
 def test_a_file_that_has_rested_is_not_even_opened(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "_RACY_NS", 200_000_000)  # two seconds, which are long
+    # Two seconds are long.
+    monkeypatch.setattr("triptych.scan.stats.RACY_NS", 200_000_000)
     for number in range(3):
         desk.write(f"{number}.md", f"text {number}")
     desk.write("binary.md", b"\0")

@@ -21,7 +21,7 @@ from support.forked import context, started
 from support.sync_child import PickyParser, sync_for_ever
 from support.sync_folder import Desk, state_of
 from triptych.records import RebuildScope
-from triptych.testing.fakes import FakeEmbedder
+from triptych_testing.fakes import FakeEmbedder
 
 pytestmark = pytest.mark.process
 

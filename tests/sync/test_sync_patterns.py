@@ -16,6 +16,7 @@ from hypothesis import example, given, settings, strategies as st
 
 import triptych
 from support.hostile_text import growth_fault
+from support.rows import each_row
 from triptych.errors import CancelledError, ValidationError
 from triptych.sync import SyncOptions
 from triptych.sync.patterns import Patterns, compile_patterns, parse_pattern
@@ -146,8 +147,8 @@ WORST = 0.5
 years."""
 
 
-@pytest.mark.parametrize("stars", [2, 3, 5, 10, 25, 50])
-@pytest.mark.parametrize(
+@each_row("stars", [2, 3, 5, 10, 25, 50])
+@each_row(
     ("piece", "end", "letter"),
     [
         (b"*a", b"*b", b"a"),
@@ -172,8 +173,8 @@ def test_a_pattern_of_many_stars_is_matched_at_once(
     assert time.process_time() - begun < WORST
 
 
-@pytest.mark.parametrize("kind", [("", "[[:", "]"), ("", "[a", ""), ("", "*", "")])
-@pytest.mark.parametrize("inside", [False, True])
+@each_row("kind", [("", "[[:", "]"), ("", "[a", ""), ("", "*", "")])
+@each_row("inside", [False, True])
 def test_a_line_of_a_megabyte_takes_time_in_proportion(
     kind: tuple[str, str, str], inside: bool
 ) -> None:
@@ -215,9 +216,7 @@ def test_a_deadline_ends_the_matching(tmp_path: Path) -> None:
         Scanner(tmp_path / "root", SyncOptions(), lambda name: True).scan()
 
 
-@pytest.mark.parametrize(
-    "pattern", ["", " ", "#a", "!", "/", "a//b", "[a", "a\\", "[[:x:]]", "[/]"]
-)
+@each_row("pattern", ["", " ", "#a", "!", "/", "a//b", "[a", "a\\", "[[:x:]]", "[/]"])
 def test_an_option_that_nothing_matches_is_refused(pattern: str) -> None:
     with pytest.raises(ValidationError, match="not a valid pattern"):
         compile_patterns(["*.md", pattern])

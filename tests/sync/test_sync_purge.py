@@ -10,8 +10,7 @@ from triptych.access import Access
 from triptych.errors import StoreError
 from triptych.service import Service
 from triptych.sync import SyncRoot
-from triptych_factory import Settings, wire
-from triptych_factory.syncing import directory_sync
+from triptych_factory import Settings, directory_sync, wire
 
 
 def synced(kb: Service, settings: Settings, root: SyncRoot) -> None:

@@ -25,8 +25,7 @@ from triptych.errors import (
 from triptych.service import Service
 from triptych.sync import RememberedRoots, SyncOptions, SyncRoot
 from triptych_backends.memory import MemoryStore
-from triptych_factory import Settings, wire
-from triptych_factory.syncing import directory_sync, remembered_roots
+from triptych_factory import Settings, directory_sync, remembered_roots, wire
 
 
 @pytest.fixture(params=["memory", "sqlite", "files", "json"])

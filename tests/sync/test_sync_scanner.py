@@ -220,3 +220,15 @@ def test_patterns_mean_what_they_mean_to_git(
     (tmp_path / ".gitignore").write_text(pattern + "\n")
     ran = subprocess.run(["git", "check-ignore", "-q", path], cwd=tmp_path, check=False)
     assert (ran.returncode == 0) == ignored
+
+
+def test_several_files_are_looked_at_together(tmp_path: Path) -> None:
+    for name in ("a", "d/b", "d/e/c"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("text")
+    scanner = Scanner(tmp_path, SyncOptions(), lambda name: True)
+    # The second has a file in the place of a folder, which others name and others do not.
+    for first in ("a", "gone"):
+        found = scanner.look(first, "a/below", "d/e/c", "d/b")
+        assert list(found.files) == [name for name in (first, "d/e/c", "d/b") if name != "gone"]
+        assert (found.skipped, found.failed) == ([], {})

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from support.sync_folder import contents, desk as made_desk
-from triptych.sync import SyncOptions, reading as reading, tree
-from triptych.sync.reading import read_file
+from triptych.sync import SyncOptions, read_file
 from triptych.sync.scanner import Scan, Scanner
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links need a right there")
@@ -117,7 +116,7 @@ def test_a_link_swapped_in_between_any_two_calls_leads_nowhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, to: str, handles: bool
 ) -> None:
     if not handles:
-        monkeypatch.setattr(tree, "_HANDLES", False)
+        monkeypatch.setattr("triptych.scan.tree._HANDLES", False)
     swap = Swap(tmp_path, name, to)
     assert look_at_all(swap.root)[1] == {b"text"}
     calls = Interrupted(monkeypatch, swap.there)
@@ -155,7 +154,7 @@ def swapping(tmp_path: Path) -> Iterator[Swap]:
 def test_links_that_come_and_go_lead_no_sync_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, swapping: Swap
 ) -> None:
-    monkeypatch.setattr(reading, "_RACY_NS", 10**18)  # each sync reads all files
+    monkeypatch.setattr("triptych.scan.stats.RACY_NS", 10**18)  # each sync reads all files
     with made_desk(tmp_path, root=False) as desk:
         for _ in range(300):
             report = desk.sync()

@@ -19,9 +19,9 @@ import triptych
 from support.asgi import Client
 from triptych import Service, telemetry
 from triptych.records import Generation, Message, Prices, Usage
-from triptych_adapters.http.app import create_app
-from triptych_adapters.http.workers import observe_serving
-from triptych_adapters.telemetry import OpenTelemetryObserver, StoreFigures
+from triptych_server.http import create_app
+from triptych_server.http.workers import observe_serving
+from triptych_server.telemetry import OpenTelemetryObserver, StoreFigures
 
 SECRET = "Zanzibar"
 

@@ -21,13 +21,12 @@ from support.asgi import Client
 from support.servers import Served, started
 from triptych import Service, telemetry
 from triptych.access import Access
-from triptych_adapters.http.app import create_app
-from triptych_adapters.keys import KeyStore
-from triptych_adapters.keys.authenticator import authenticator
-from triptych_adapters.telemetry import PrometheusObserver, StoreFigures
-from triptych_adapters.telemetry.metrics import FIGURES, METRICS
-from triptych_adapters.telemetry.prometheus import FOLDER_VARIABLE
 from triptych_adapters.wire.errors import Exit
+from triptych_server.http import create_app
+from triptych_server.keys import KeyStore, authenticator
+from triptych_server.telemetry import PrometheusObserver, StoreFigures
+from triptych_server.telemetry.metrics import FIGURES, METRICS
+from triptych_server.telemetry.prometheus import FOLDER_VARIABLE
 
 SECRET = "Zanzibar"
 

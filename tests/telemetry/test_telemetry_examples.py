@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from triptych_adapters.telemetry.metrics import FIGURES, METRICS
+from triptych_server.telemetry.metrics import FIGURES, METRICS
 
 FOLDER = Path(__file__).parents[2] / "examples" / "observability"
 

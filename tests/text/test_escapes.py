@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given, strategies as st
 
 import triptych
-from triptych.text import CJKTokenizer, get_analyzer, matches, snippet
-from triptych.text.escapes import decode, readings, views
+from support.rows import each_row
+from triptych.text import CJKTokenizer, decode, get_analyzer, matches, snippet
+from triptych.text.escapes import readings, views
 
 PLAIN = get_analyzer("none")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "shown"),
     [
         (
@@ -55,7 +56,7 @@ def test_a_letter_after_a_backslash_that_may_end_a_line_is_read_in_both_ways(
     assert set(PLAIN.analyze(text)) == words
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "plain"),
     [
         ("29,125", "29125"),
@@ -79,17 +80,13 @@ def test_grouped_digits_are_also_one_number(written: str, plain: str) -> None:
             assert not excluding.hits
 
 
-@pytest.mark.parametrize(
-    "text", ["1\u202f234\u202f567", "1\xa0234\u2009567", "共1,234,567人", "$1,234,567!"]
-)
+@each_row("text", ["1\u202f234\u202f567", "1\xa0234\u2009567", "共1,234,567人", "$1,234,567!"])
 def test_a_number_is_found_as_it_is_typed(text: str) -> None:
     assert ("1234567" in PLAIN.analyze(text)) == ("\xa0" not in text)
     assert {"234", "567"} <= set(PLAIN.analyze(text))
 
 
-@pytest.mark.parametrize(
-    "text", ["3,4", "1,2345", "1234,567", "1.2.3", "1.234", "12,34,567", "a1,234", "10, 200"]
-)
+@each_row("text", ["3,4", "1,2345", "1234,567", "1.2.3", "1.234", "12,34,567", "a1,234", "10, 200"])
 def test_other_digits_are_not_joined(text: str) -> None:
     digits = "".join(filter(str.isdigit, text))
     assert digits not in PLAIN.analyze(text)
@@ -135,14 +132,14 @@ NAMES = {
 }
 
 
-@pytest.mark.parametrize(("name", "parts"), NAMES.items())
+@each_row(("name", "parts"), NAMES.items())
 def test_a_name_is_found_by_its_parts_with_digits(name: str, parts: str) -> None:
     assert set(parts.split()) <= set(PLAIN.analyze(name))
     numbers, _ = PLAIN.numbering(terms := {}).encode_all([name])
     assert [list(terms)[number] for number in numbers.tolist()] == PLAIN.analyze(name)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "asked", "marked"),
     [
         (r"see M&uuml;ller", "Müller", ["M&uuml;ller"]),
@@ -163,6 +160,16 @@ def test_what_an_escape_shows_is_marked_where_it_stands(
 
 
 SIGNS = st.text(st.sampled_from("\\_.nu0dcDx8fé&eacut;#2,1 4'{}"), max_size=40)
+
+
+@pytest.mark.property
+@given(SIGNS)
+def test_texts_that_are_not_looked_through_have_nothing_to_read_otherwise(text: str) -> None:
+    looked_through = views(f"{text} &amp;")  # the end has
+    assert [f"{view.text} &" for view in views(text)] == [view.text for view in looked_through]
+    assert [view.replaced for view in views(text)] == [
+        view.replaced[:-1] for view in looked_through
+    ]
 
 
 @pytest.mark.property

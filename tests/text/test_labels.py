@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
+from support.rows import each_row
 from triptych.text import get_analyzer, headings_in, label_of
 
 PARTS = st.text(st.sampled_from("abc /-.07"), max_size=9)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "label"),
     [
         ("guide/set-up.md", "guide/set-up"),

@@ -13,6 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 import triptych
 from support.examples import examples
+from support.rows import each_row
 from triptych.text import AUTO, corpus_stats, get_analyzer
 from triptych.text.function_words import function_words, recognised_languages
 
@@ -47,7 +48,7 @@ def found_by_words(notes: Sequence[tuple[str, str]], beside: Sequence[str] = ())
     return sum(bool(hits) and hits[0].doc_name == f"{at:03}" for at, hits in enumerate(results))
 
 
-@pytest.mark.parametrize("language", NOTES)
+@each_row("language", NOTES)
 def test_a_note_is_found_by_another_form_of_its_words(language: str) -> None:
     assert found_by_words(NOTES[language]) >= LEAST[language]
 
@@ -118,7 +119,7 @@ def test_numbers_names_and_scripts_have_one_term_in_all_languages() -> None:
         assert set(ENGLISH.analyze(text)) - {"bucket"} <= set(FOUND.analyze(text, "german"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "query"),
     [
         ("условия договоров", "договор"),
@@ -127,7 +128,7 @@ def test_numbers_names_and_scripts_have_one_term_in_all_languages() -> None:
         ("الشوارع", "شوارع"),
     ],
 )
-@pytest.mark.parametrize("language", ["english", "german", AUTO])
+@each_row("language", ["english", "german", AUTO])
 def test_a_script_tells_the_stemmer(text: str, query: str, language: str) -> None:
     analyzer = get_analyzer(language)
     assert set(analyzer.analyze_query(query)) <= set(analyzer.analyze(text))
@@ -138,7 +139,7 @@ def test_a_language_stems_its_own_script_and_none_stems_nothing() -> None:
     assert get_analyzer("none").analyze("договоров") == ["договоров"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("run", "asked"),
     [
         ("車を洗う", ["車を", "を洗", "洗う", "車", "洗"]),

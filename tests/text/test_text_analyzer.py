@@ -5,6 +5,7 @@ import threading
 import pytest
 
 import triptych.text
+from support.rows import each_row
 from triptych.text import Analyzer, get_analyzer, languages
 from triptych.text.words import MAX_WORD_LENGTH
 
@@ -12,7 +13,7 @@ PLAIN = get_analyzer("none")
 ENGLISH = get_analyzer()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "terms"),
     [
         ("getUserName", ["getusername", "get", "user", "name"]),
@@ -38,7 +39,7 @@ def test_identifiers_give_the_whole_and_its_parts(text: str, terms: list[str]) -
     assert PLAIN.analyze(text) == terms
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "terms"),
     [
         ("", []),
@@ -64,7 +65,7 @@ def test_unicode_is_folded(text: str, terms: list[str]) -> None:
     assert PLAIN.analyze(text) == terms
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "terms"),
     [
         ("猫", ["猫"]),
@@ -90,7 +91,7 @@ def test_a_query_asks_for_single_characters_only_where_a_word_is_one() -> None:
     assert ENGLISH.analyze_query("猫") == ["猫"]
 
 
-@pytest.mark.parametrize("query", ["猫", "黑猫", "人", "기", "国"])
+@each_row("query", ["猫", "黑猫", "人", "기", "国"])
 def test_a_query_of_one_or_two_characters_finds_every_text_that_holds_it(query: str) -> None:
     text = f"一只小{query}人工智能공기중国民"
     assert set(ENGLISH.analyze_query(query)) <= set(ENGLISH.analyze(text))
@@ -103,8 +104,8 @@ def test_english_is_stemmed() -> None:
     assert get_analyzer("porter").analyze("this") == ["thi"]
 
 
-@pytest.mark.parametrize("language", ["english", "porter"])
-@pytest.mark.parametrize(
+@each_row("language", ["english", "porter"])
+@each_row(
     ("form", "base"),
     [
         ("bought", "buy"),
@@ -136,7 +137,7 @@ def test_irregular_forms_inside_identifiers_are_parts_as_well() -> None:
     assert ENGLISH.analyze("getChildren") == ["getchildren", "get", "child"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "word",
     [
         "saw",
@@ -185,7 +186,7 @@ def test_a_word_that_only_shares_its_stem_with_a_stop_word_stays_in_the_query() 
     assert ENGLISH.analyze_query("Jane Doe does") == ["jane", "doe"]
 
 
-@pytest.mark.parametrize("query", ["to be or not to be", "The Who", "don't", "的", "我 的"])
+@each_row("query", ["to be or not to be", "The Who", "don't", "的", "我 的"])
 def test_a_query_of_stop_words_alone_keeps_them(query: str) -> None:
     assert ENGLISH.analyze_query(query)
     assert ENGLISH.analyze_query(query) == ENGLISH.analyze(query)
@@ -195,7 +196,7 @@ def test_no_language_means_no_stems_and_no_stop_words() -> None:
     assert PLAIN.analyze_query("the databases") == ["the", "databases"]
 
 
-@pytest.mark.parametrize("language", languages())
+@each_row("language", languages())
 def test_every_language_analyzes(language: str) -> None:
     analyzer = get_analyzer(language)
     assert analyzer.analyze("Москва naïve 中国 getUserName 123")
@@ -216,7 +217,7 @@ def test_an_analyzer_is_made_once() -> None:
     assert isinstance(get_analyzer(), Analyzer)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "a" * 1_000_000,

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-import pytest
 import Stemmer
 
+from support.rows import each_row
 from triptych.text.english import ENGLISH_STOP_WORDS, IRREGULAR_FORMS, irregular_forms
 
 STEM = Stemmer.Stemmer("english").stemWord
@@ -21,7 +21,7 @@ def test_no_form_is_a_base_and_none_is_a_stop_word() -> None:
     assert not (IRREGULAR_FORMS.keys() | set(IRREGULAR_FORMS.values())) & ENGLISH_STOP_WORDS
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("term", "forms"),
     [("buy", ("bought",)), ("mous", ("mice",)), ("write", ("written", "wrote")), ("house", ())],
 )

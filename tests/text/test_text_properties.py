@@ -5,21 +5,24 @@ from itertools import islice
 
 import pytest
 import regex
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from support.examples import examples
 from triptych.text import (
     WORD_CHARACTER,
+    Analyzer,
     CJKTokenizer,
     SimpleTokenizer,
     corpus_stats,
     get_analyzer,
     languages,
+    normalize,
+    query_terms,
     score_text,
     snippet,
 )
-from triptych.text.analyzer import Analyzer
-from triptych.text.words import MAX_WORD_LENGTH, fold, index_terms, normalize, query_terms
+from triptych.text.tokens import _pieces, _texts
+from triptych.text.words import MAX_WORD_LENGTH, fold, index_terms
 
 pytestmark = pytest.mark.property
 
@@ -102,6 +105,7 @@ def test_ascii_and_unicode_text_take_the_same_way(text: str) -> None:
 
 
 @relaxed
+@example("ﬁ1,234")
 @given(TEXTS)
 def test_compatible_spellings_have_the_same_terms(text: str) -> None:
     analyzer = get_analyzer("none")
@@ -163,3 +167,8 @@ def test_corpus_stats_grow_and_shrink_to_what_is_counted_at_once(first, second, 
     assert corpus_stats(first).with_documents(second) == corpus_stats(whole)
     assert corpus_stats(whole).without_documents(second) == corpus_stats(first)
     assert corpus_stats(whole).without_documents(whole) == corpus_stats([])
+
+
+@given(TEXTS)
+def test_the_texts_that_are_counted_are_the_pieces_that_have_a_kind(text: str) -> None:
+    assert _texts().findall(text) == [found[0] for found in _pieces().finditer(text)]

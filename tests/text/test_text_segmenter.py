@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from support.examples import examples
+from support.rows import each_row
 from triptych.text.words import _pure_python_segmenter, chinese_segmenter, chinese_words
 
 TEXTS = [
@@ -106,6 +107,6 @@ def test_without_any_segmenter_the_error_names_what_to_install(
         chinese_segmenter.__wrapped__()
 
 
-@pytest.mark.parametrize("run", ["東京大学で", "コンピュータ", "한국", "ไทย"])
+@each_row("run", ["東京大学で", "コンピュータ", "한국", "ไทย"])
 def test_what_is_not_chinese_has_no_chinese_words(run: str) -> None:
     assert chinese_words(run) == []

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from rank_bm25 import BM25Okapi  # type: ignore[import-untyped]  # it has no stubs
 
+from support.rows import each_row
 from triptych.errors import ValidationError
 from triptych.text import (
     CJKTokenizer,
@@ -47,7 +48,7 @@ def test_cjk_tokenizer_cuts_chinese_into_words_and_other_scripts_into_pairs() ->
     assert tokenize("コード 한국어 か") == ["コー", "ード", "한국", "국어", "か"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "kind"),
     [
         ("", SimpleTokenizer),

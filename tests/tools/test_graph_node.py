@@ -23,9 +23,9 @@ from triptych.errors import (
 )
 from triptych.records import Query, Result
 from triptych.service import Service, ServiceOptions
-from triptych.testing.fakes import FakeEmbedder
-from triptych_adapters.graph import NodeDataset, knowledge_node, knowledge_node_from_config
 from triptych_backends.memory import MemoryStore
+from triptych_frameworks.graph import NodeDataset, knowledge_node, knowledge_node_from_config
+from triptych_testing.fakes import FakeEmbedder
 
 
 def opened(embedder: FakeEmbedder | None = None) -> Service:

@@ -20,7 +20,7 @@ from triptych.errors import NotAvailableError, ValidationError
 from triptych.layers import estimate_tokens
 from triptych.records import DocumentChange, DocumentInfo, Hit, SourceDocument
 from triptych.records.serialization import plain_hints
-from triptych.text.injection import Sign
+from triptych.text import Sign
 from triptych_adapters.tools import Tool, knowledge_tools
 from triptych_adapters.tools.base import CHANGE, DOCUMENT, HIT, LISTED
 
@@ -133,7 +133,8 @@ def test_answers_are_of_the_schema_that_is_declared(tools: dict[str, Tool]) -> N
 
 
 def test_fields_have_the_names_of_the_records() -> None:
-    own = {"cursor", "cut", "expires_at", "left_out", "lines", "signs", "total_lines", "versions"}
+    own = {"cursor", "cut", "expires_at", "left_out", "lines", "related", "signs"}
+    own |= {"total_lines", "versions"}
     for schema, kind in (
         (HIT, Hit),
         (LISTED, DocumentInfo),

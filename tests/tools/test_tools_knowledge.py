@@ -17,9 +17,9 @@ from triptych.access import Access
 from triptych.errors import CancelledError, ConflictError, ProviderError, ValidationError
 from triptych.layers import estimate_tokens
 from triptych.service import Service, ServiceOptions
-from triptych.testing.fakes import Failing, FakeEmbedder
 from triptych_adapters.tools import Tool, context_tool, knowledge_tools
 from triptych_backends.memory import MemoryStore
+from triptych_testing.fakes import Failing, FakeEmbedder
 
 TEA = "# Tea\n\nTea is made of leaves and hot water in a kettle.\n"
 BROKER = "# Kettle\n\nKettle is a message broker for small devices.\n"
@@ -136,6 +136,26 @@ def test_a_passed_deadline_is_for_the_loop_and_not_for_the_model(service: Servic
         scope.cancel()
         with pytest.raises(CancelledError):
             find(service, query="tea")
+
+
+@pytest.mark.parametrize("like", [False, True])
+def test_prefix_and_where_restrict_the_search(like: bool) -> None:
+    with opened(FakeEmbedder()) as service:
+        for name in ("a/1.md", "a/2.md", "b/1.md", "c.md"):
+            service.put_document("d", name, "The kettle.", {"n": name[2:3]})
+        asked: dict[str, Any] = {"query": "kettle"}
+        if like:
+            asked = {"query": "", "like": "c.md", "dataset_id": "d"}
+
+        def found(**restricted: Any) -> list[str]:
+            return sorted(name for _, name in names(find(service, **asked, **restricted)))
+
+        assert found(prefix="a/") == ["a/1.md", "a/2.md"]
+        assert found(where={"n": "1"}) == ["a/1.md", "b/1.md"]
+        assert found(prefix="a/", where={"n": {"$eq": "1"}}) == ["a/1.md"]
+        assert found(prefix="a/", where={"doc_prefix": "b/"}) == []
+        assert len(found(prefix="", where={})) == (3 if like else 4)
+        assert "error" in find(service, **asked, where={"$no": 1})
 
 
 def test_warnings_of_the_search_are_passed_on() -> None:
@@ -387,7 +407,7 @@ def test_every_argument_is_described_for_the_model(service: Service) -> None:
     assert (search.name, store.name) == ("knowledge_search", "knowledge_put")
     assert list(search.parameters["properties"]) == [
         *("query", "scope", "dataset_id", "mode", "layer", "top_k"),
-        *("threshold", "why", "like", "cursor"),
+        *("threshold", "prefix", "where", "why", "like", "cursor"),
     ]
     assert search.parameters["required"] == ["query"]
     assert store.parameters["required"] == ["name", "content"]

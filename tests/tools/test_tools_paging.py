@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from support.rows import each_row
 from triptych.errors import BudgetExceededError, ConflictError, ValidationError
 from triptych.layers import estimate_tokens
+from triptych_adapters.tools import clip
 from triptych_adapters.tools.paging import (
     Place,
     check_cursor,
@@ -18,7 +20,7 @@ from triptych_adapters.tools.paging import (
     paginate,
     read_cursor,
 )
-from triptych_adapters.tools.rendering import clip, to_json, tokens
+from triptych_adapters.tools.rendering import to_json, tokens
 
 TEXTS = st.text(st.sampled_from('a b\n"\\\0é茶\U0001f469\u200d\u0301'), max_size=600)
 
@@ -205,7 +207,7 @@ def test_a_clipped_text_is_the_longest_beginning_that_fits(text: str, max_tokens
     assert tokens(text[: len(clipped)] + "…") > max_tokens
 
 
-@pytest.mark.parametrize("text", ["letter ", "word  " + " " * 14, "茶", "{[", "9"])
+@each_row("text", ["letter ", "word  " + " " * 14, "茶", "{[", "9"])
 def test_a_long_text_is_clipped_whatever_it_is_of(text: str) -> None:
     clipped = clip(text * 2_000, 100)
     assert clipped.endswith("…")

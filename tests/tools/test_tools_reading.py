@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import triptych
+from support.examples import examples
 from triptych.access import Access
 from triptych.layers import estimate_tokens
 from triptych.service import Service
@@ -123,7 +124,7 @@ def test_a_name_that_two_datasets_have_needs_the_dataset(service: Service) -> No
     assert ask(service, "get", name="readme.md", dataset_id="home")["content"] == "Other."
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.text(st.sampled_from('kettle \n茶"`é'), max_size=2000), st.integers(256, 400))
 def test_pages_of_a_document_joined_are_the_document(text: str, max_tokens: int) -> None:
     with triptych.open("memory://", embedder=None) as service:

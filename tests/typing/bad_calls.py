@@ -12,7 +12,7 @@ def opened() -> None:
     triptych.open("kb.db", executor="threads")  # bad
 
 
-def asked(kb: triptych.Service) -> None:
+def asked(kb: triptych.KnowledgeBase) -> None:
     docs = kb.dataset("d")
     kb.search("x", dataset_id="d", limit=3)  # bad
     kb.search("x", dataset_id="d", top_k="3")  # bad

@@ -8,7 +8,7 @@ import triptych
 from triptych.aio import AsyncService, ProgressStream
 
 
-def asked(kb: triptych.Service) -> list[str]:
+def asked(kb: triptych.KnowledgeBase) -> list[str]:
     docs = kb.dataset("d")
     result = docs.search("start", top_k=3, where={"lang": "en"}, mode="bm25", layer="L2")
     names: list[str] = [hit.doc_name for hit in result]
@@ -26,7 +26,7 @@ def asked(kb: triptych.Service) -> list[str]:
     return names
 
 
-def opened(path: Path) -> triptych.Service:
+def opened(path: Path) -> triptych.KnowledgeBase:
     options: triptych.OpenOptions = {"read_only": True, "ranker": triptych.RRFRanker()}
     with triptych.open("kb.db", embedder=None, chunk_size=400, history=3) as kb:
         print(kb.lanes)

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from support.rows import each_row
 from triptych.errors import ValidationError
 from triptych.records import DerivedSig, Layer, NewDocument
-from triptych_adapters.wire.arguments import check_schema, json_schema, read_arguments
+from triptych_adapters.wire import check_schema, json_schema, read_arguments
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -64,7 +65,7 @@ def test_a_whole_number_may_be_written_as_five_point_zero() -> None:
     assert (top_k, type(top_k)) == (5, int)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value", "expected"),
     [
         ("query", 5, "must be a string, not 5"),
@@ -152,7 +153,7 @@ def test_any_arguments_are_read_as_the_schema_says_or_refused_naming_each_fault(
     assert json.dumps(arguments) == before
 
 
-@pytest.mark.parametrize(
+@each_row(
     "change",
     [
         {"type": "array"},
@@ -220,7 +221,7 @@ def test_null_is_as_if_left_out() -> None:
         read_arguments("find", NESTED, {"item": {"name": "a", "content": None}})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given", "said"),
     [
         ({"tags": [None]}, "the argument 'tags'[0] must be a string, or be left out, not null"),
@@ -249,7 +250,7 @@ def test_a_fault_in_depth_is_reported_by_its_place(given: dict[str, Any], said: 
     assert said in str(raised.value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "nested",
     [
         {"type": "array", "items": {"type": "string", "pattern": "x"}},

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import pytest
-
+from support.rows import each_row
 from triptych import errors
-from triptych.evaluation.collections import MalformedFileError
 from triptych_adapters.wire.errors import (
     ERRORS,
     Exit,
@@ -16,6 +14,7 @@ from triptych_adapters.wire.errors import (
     error_json,
     error_kind,
 )
+from triptych_evaluation import MalformedFileError
 
 
 def tree(kind: type[errors.TriptychError]) -> Iterator[type[errors.TriptychError]]:
@@ -40,7 +39,7 @@ def test_every_row_says_how_a_command_and_a_request_end() -> None:
         assert not form.hint.endswith(".")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "exit_code", "status"),
     [
         (errors.ValidationError, Exit.USAGE, 400),

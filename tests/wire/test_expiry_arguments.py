@@ -10,7 +10,7 @@ import pytest
 import triptych
 from triptych import NewDocument, ValidationError
 from triptych.records.serialization import from_dict, to_dict
-from triptych_adapters.wire.operations import OPERATIONS
+from triptych_adapters.wire import OPERATIONS
 
 MOMENT = datetime(2999, 1, 1, tzinfo=UTC)
 

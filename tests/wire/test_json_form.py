@@ -13,9 +13,10 @@ import attrs
 import pytest
 
 import triptych
+from support.rows import each_row
 from triptych import errors, records
-from triptych._internal.wording import FailureWarning
 from triptych.answers import ContextPack
+from triptych.contracts import FailureWarning
 from triptych.events import RebuildRecord
 from triptych.layers import LayerPlan
 from triptych.records.serialization import from_dict, to_dict, to_json
@@ -74,6 +75,7 @@ OBJECTS: Mapping[str, Any] = {
         size=9,
         config=records.DatasetConfig(chunker_sig="c"),
         spaces=(records.EmbeddingSpace(embed_sig="e", dimension=3, vectors=2),),
+        further_spaces=(records.StoredSpace(kind="sparse", sig="s", vectors=2),),
     ),
 }
 """One of each object that the page describes, by its name there."""
@@ -107,7 +109,7 @@ def test_the_page_describes_these_objects() -> None:
     assert set(described()) == set(OBJECTS)
 
 
-@pytest.mark.parametrize("name", OBJECTS)
+@each_row("name", OBJECTS)
 def test_an_object_has_the_fields_that_the_page_names(name: str) -> None:
     found = to_json(OBJECTS[name])
     assert set(keys(found)) ^ described()[name] == EXTRA.get(name, set())

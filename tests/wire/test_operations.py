@@ -13,18 +13,19 @@ import pytest
 
 import triptych
 from support.cli_run import fresh_shell
+from support.rows import each_row
 from support.wire_calls import CALLS
-from triptych import NotFoundError, Query, Service, ValidationError
+from triptych import KnowledgeBase, NotFoundError, Query, Service, ValidationError
 from triptych.records import Candidate, ResolvedQuery, SearchOptions
 from triptych.records.serialization import to_json
-from triptych.service.operations import Effect
-from triptych.testing.fakes import ScriptedLLM
-from triptych_adapters.graph import knowledge_node
+from triptych.service import Effect
 from triptych_adapters.tools import context_tool, knowledge_tools
-from triptych_adapters.wire.arguments import check_schema
+from triptych_adapters.wire import OPERATIONS, check_schema
 from triptych_adapters.wire.errors import Exit
-from triptych_adapters.wire.operations import ARGUMENTS, OPERATIONS, QUERY, hints_of
+from triptych_adapters.wire.operations import ARGUMENTS, QUERY, hints_of
 from triptych_backends.embedders import HashEmbedder
+from triptych_frameworks.graph import knowledge_node
+from triptych_testing.fakes import ScriptedLLM
 
 OF_THE_OBJECT = {"ask_stream", "close", "dataset", "follow", "pipeline", "restricted"}
 """Methods that are about the Python object, or give one that is read piece by piece."""
@@ -49,7 +50,7 @@ FOR_PYTHON = {
 
 
 def methods() -> Iterator[tuple[str, Callable[..., Any]]]:
-    for kind in Service.__mro__:
+    for kind in KnowledgeBase.__mro__:
         for name, found in vars(kind).items():
             if not name.startswith("_") and callable(found) and name not in OF_THE_OBJECT:
                 yield name, found
@@ -59,7 +60,7 @@ def test_every_public_method_of_a_service_is_an_operation() -> None:
     assert list(OPERATIONS) == [name for name, _ in methods()]
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
+@each_row("name", OPERATIONS)
 def test_an_operation_takes_the_arguments_of_its_method(name: str) -> None:
     parameters = list(inspect.signature(getattr(Service, name)).parameters.values())[1:]
     wanted = {each.name for each in parameters if each.kind is not each.VAR_KEYWORD}
@@ -160,7 +161,7 @@ def test_the_command_line_runs_operations(tmp_path: Path, monkeypatch: pytest.Mo
         assert shell(*command, "--json").json[field] == answer
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "arguments", "message"),
     [
         ("get_document", {"dataset_id": "d"}, "'name' is missing"),
@@ -213,7 +214,7 @@ def test_tools_take_the_types_of_their_arguments_from_the_operations() -> None:
     for tool, name in ((search, "search"), (store, "put_document"), (read, "context")):
         known = OPERATIONS[name].parameters["properties"]
         for argument, schema in tool.parameters["properties"].items():
-            if argument not in ("cursor", "why", "like", "prefix_digest"):
+            if argument not in ("cursor", "why", "like", "prefix", "prefix_digest"):
                 shared = {key: known[argument].get(key) for key in ("type", "enum")}
                 assert {key: schema.get(key) for key in shared if shared[key]} == {
                     key: value for key, value in shared.items() if value

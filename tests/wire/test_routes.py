@@ -7,9 +7,9 @@ from urllib.parse import unquote
 import pytest
 from hypothesis import given, strategies as st
 
-from triptych.service.operations import Effect
-from triptych_adapters.wire.operations import OPERATIONS
-from triptych_adapters.wire.routes import ROUTES, Route
+from support.rows import each_row
+from triptych.service import Effect
+from triptych_adapters.wire import OPERATIONS, ROUTES, Route
 
 
 def test_each_operation_has_one_route_and_no_two_are_alike() -> None:
@@ -17,7 +17,7 @@ def test_each_operation_has_one_route_and_no_two_are_alike() -> None:
     assert len({(route.method, route.path) for route in ROUTES.values()}) == len(ROUTES)
 
 
-@pytest.mark.parametrize("route", ROUTES.values(), ids=lambda route: route.operation)
+@each_row("route", ROUTES.values(), ids=lambda route: route.operation)
 def test_a_route_names_arguments_of_its_operation(route: Route) -> None:
     parameters = route.called.parameters["properties"]
     assert set(route.in_path) <= set(parameters)

@@ -9,13 +9,13 @@ import attrs
 
 from triptych_adapters.cli.command import argument, command, option
 from triptych_adapters.cli.options import conditions, expiry_of
-from triptych_adapters.cli.session import Exit, Session
+from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from triptych_adapters.keys import AccessKey
     from triptych_factory import Settings
+    from triptych_server.keys import AccessKey
 
 
 @command("triptych admin create docs", "triptych admin create docs --language german")
@@ -98,7 +98,7 @@ def add(
     With --where the key can read and write only matching documents; for it, others do not exist.
     """
     from triptych.contracts.rules import missing_dataset
-    from triptych_adapters.keys import KeyStore
+    from triptych_server.keys import KeyStore
 
     until = expiry_of(expires, ttl)
     with session.service(create=True, settings=local(session, "keys", embedder="none")) as service:
@@ -125,7 +125,7 @@ def add(
 @command("triptych admin keys list")
 def list_keys(session: Session) -> None:
     """List the ids and permissions of the keys, but not the keys themselves."""
-    from triptych_adapters.keys import KeyStore
+    from triptych_server.keys import KeyStore
 
     with session.service(settings=local(session, "keys", embedder="none")) as service:
         found = KeyStore.of(service).list()
@@ -152,7 +152,7 @@ def revoke(
     ],
 ) -> None:
     """Revoke keys at once, in every process that serves the store."""
-    from triptych_adapters.keys import KeyStore
+    from triptych_server.keys import KeyStore
 
     with session.service(settings=local(session, "keys", embedder="none")) as service:
         revoked = [KeyStore.of(service).revoke(each) for each in ids]
@@ -173,7 +173,7 @@ def review(
     No search finds it before. `triptych admin proposals` and the page Reviews of the console show
     what waits.
     """
-    from triptych.access.proposals import Proposals
+    from triptych.proposals import Proposals
 
     settings = local(session, "review", embedder="none")
     with session.service(create=True, settings=settings) as service:
@@ -226,139 +226,13 @@ def _fields(key: AccessKey) -> dict[str, Any]:
         "requests_per_minute": key.requests_per_minute,
         **{
             name: moment and moment_text(moment)
-            for name in ("created_at", "expires_at", "revoked_at")
-            for moment in [getattr(key, name)]
+            for name, moment in (
+                ("created_at", key.created_at),
+                ("expires_at", key.expires_at),
+                ("revoked_at", key.revoked_at),
+            )
         },
     }
 
 
-_NO_MODELS = {"embedder": "none", "next_embedder": "none"}
-OneDataset = Annotated[str, option("--dataset -d", "The dataset.")]
 AnyDataset = Annotated[str | None, option("--dataset -d", "The dataset. By default all.")]
-
-
-@command("triptych admin spaces list")
-def list_spaces(session: Session, dataset: AnyDataset = None) -> None:
-    """List the embedders whose vectors each dataset has, and which one is in use."""
-    from triptych.spaces import list_spaces as spaces_of
-
-    with session.service(settings=local(session, "spaces", **_NO_MODELS)) as service:
-        found = spaces_of(service, dataset)
-    rows = (
-        (
-            each.dataset_id,
-            each.embed_sig or "none",
-            "yes" if each.serves else "no",
-            each.vectors,
-            each.lacking,
-        )
-        for each in found
-    )
-    session.output.show(
-        {"spaces": [attrs.asdict(each) for each in found]},
-        table=(("dataset", "embedder", "serves", "vectors", "documents without"), rows),
-    )
-
-
-@command("triptych admin spaces fill --dataset docs")
-def fill(session: Session, dataset: AnyDataset = None) -> Exit:
-    """Make the vectors of the next embedder in addition to the current ones.
-
-    The setting next_embedder names it. Searches and writes continue meanwhile. You can stop this
-    command at any time: vectors are stored as they are made, and the next run continues.
-    """
-    from triptych.spaces import fill_space
-
-    output = session.output
-    with (
-        session.service(settings=local(session, "spaces"), dataset=dataset or "") as service,
-        output.progress("embedding") as progress,
-    ):
-        service.health().require()
-        report = fill_space(service, dataset, progress=progress)
-    rows = [
-        ("documents", report.documents),
-        ("texts embedded", report.embedded),
-        ("texts reused", report.reused),
-        ("documents without", report.lacking),
-    ]
-    return session.finish(
-        report.failed,
-        {"dataset_id": dataset},
-        report,
-        done=report.documents + report.embedded,
-        placed=True,
-        table=(("", report.embed_sig), rows),
-    )
-
-
-@command("triptych admin spaces swap --dataset docs", "triptych admin spaces swap --back")
-def swap(
-    session: Session,
-    dataset: OneDataset = "default",
-    back: Annotated[
-        bool,
-        option(
-            "--back", "Switch back to the previous vectors, and keep those of the next embedder."
-        ),
-    ] = False,
-    incomplete: Annotated[
-        bool,
-        option(
-            "--incomplete",
-            "Switch even if documents lack vectors; only keyword search finds them until they "
-            "have vectors.",
-        ),
-    ] = False,
-) -> None:
-    """Switch to the vectors of the next embedder, and keep the current ones.
-
-    Documents written since the vectors were filled are embedded first. Every process with this
-    next_embedder switches at once. --back switches back.
-    """
-    from triptych.spaces import swap_back, swap_space
-
-    output = session.output
-    with (
-        session.service(settings=local(session, "spaces"), dataset=dataset) as service,
-        output.progress("embedding") as progress,
-    ):
-        swapped = swap_back if back else swap_space
-        report = swapped(service, dataset, incomplete=incomplete, progress=progress)
-    other_way = "`triptych admin spaces swap` swaps again"
-    if not back:
-        other_way = "`triptych admin spaces swap --back` goes back"
-    now = (
-        f"{report.embed_sig} serves the dataset {report.dataset_id!r} now, in place of "
-        f"{report.before or 'keyword search alone'}: {other_way}"
-    )
-    already = f"{report.embed_sig} serves the dataset {report.dataset_id!r} already"
-    output.show(attrs.asdict(report), note=now if report.swapped else already)
-    if report.pending and not output.as_json:
-        output.warn(
-            f"{report.pending} documents lack vectors, so that only keyword search finds them: "
-            "`triptych embed` makes them"
-        )
-
-
-@command("triptych admin spaces drop 'hash/1/256' --dataset docs")
-def drop(
-    session: Session,
-    signature: Annotated[
-        str,
-        argument("EMBEDDER", "The embedder's signature, as `triptych admin spaces list` shows it."),
-    ],
-    dataset: OneDataset = "default",
-) -> Exit:
-    """Delete the vectors of an embedder that is not in use."""
-    from triptych.spaces import drop_space
-
-    with session.service(settings=local(session, "spaces", **_NO_MODELS)) as service:
-        dropped = drop_space(service, dataset, signature)
-    session.output.show(
-        {"dataset_id": dataset, "embed_sig": signature, "dropped": dropped},
-        note=f"dropped the vectors of {signature}" if dropped else "",
-    )
-    if not dropped:
-        session.output.warn(f"the dataset {dataset!r} keeps no vectors of {signature}")
-    return Exit.OK if dropped else Exit.NOT_FOUND

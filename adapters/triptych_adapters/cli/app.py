@@ -22,11 +22,11 @@ from triptych_adapters.cli.session import Globals, describe
 PANELS = {
     "Add and change knowledge": "init@roots add@roots put sync@roots watch remove@roots "
     "import@copies.import_ tag@maintain delete@maintain",
-    "Find and read": "search similar@search ask context get@read list@read.list_",
+    "Find and read": "search similar@search related@search ask context get@read list@read.list_",
     "See what is fresh": "status history diff@history changes@history rebuild@maintain "
     "embed@maintain layers",
     "Evaluate": "eval",
-    "Serve": "serve console@serve mcp@serve",
+    "Serve": "serve console@serve mcp@serve install@agents uninstall@agents",
     "Keep safe": "trust doctor@status backup@copies copy@copies export@copies restore@history",
     "Administer": "admin",
 }
@@ -45,7 +45,7 @@ GROUPS = {
     ),
     "admin": (
         "Manage keys, reviews and embedders, create datasets, download data.",
-        "keys review@admin proposals spaces create@admin fetch@admin",
+        "keys review@admin proposals create@admin fetch@admin",
     ),
     "admin keys": (
         "Manage the keys of clients of a served knowledge base.",
@@ -54,10 +54,6 @@ GROUPS = {
     "admin proposals": (
         "List and decide on what agents propose in reviewed datasets.",
         "list@proposals.list_proposals show@proposals approve@proposals refuse@proposals",
-    ),
-    "admin spaces": (
-        "Change the embedder of a dataset while it is in use.",
-        "list@admin.list_spaces fill@admin swap@admin drop@admin",
     ),
 }
 """What is a group of commands: what it is for, and its commands."""
@@ -74,7 +70,7 @@ _MEANT = {
     **{each: f"`triptych list --{each}`" for each in ("datasets", "folders", "pipelines")},
     **{
         each: f"`triptych admin {each}`"
-        for each in ("create", "fetch", "keys", "proposals", "review", "spaces")
+        for each in ("create", "fetch", "keys", "proposals", "review")
     },
     "version": "`triptych --version`, of documents `triptych history`",
 }

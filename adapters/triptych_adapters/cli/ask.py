@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from rich.style import Style
 from rich.text import Text
@@ -80,6 +80,15 @@ def ask(
     where: Where = None,
     fresh_only: FreshOnly = False,
     pipeline: PipelineOption = None,
+    proof: Annotated[
+        Literal["mark", "drop", "refuse"],
+        option(
+            "--proof POLICY",
+            "What happens to a sentence whose quotations, figures, dates, names or code are not in "
+            "the passages that it cites: mark names them, drop leaves the sentence out, refuse "
+            "fails.",
+        ),
+    ] = "mark",
     conversation: Annotated[
         Path | None,
         option(
@@ -97,8 +106,9 @@ def ask(
     """Answer a question from the documents, and cite files and lines.
 
     The answer is printed as the model writes it, followed by the cited sources. Each citation is
-    checked against the sources that the model read. If the documents do not answer, a sentence says
-    so, and the exit code is 0. `triptych context` shows what a model would read.
+    checked against the sources that the model read, and so are quotations, figures, dates, names
+    and code: a warning names what a cited source does not have. If the documents do not answer, a
+    sentence says so, and the exit code is 0. `triptych context` shows what a model would read.
     """
     from triptych.deadlines import deadline
 
@@ -108,6 +118,7 @@ def ask(
         "max_tokens": max_tokens,
         "max_pieces": top_k,
         "prices": prices_of(price_input, price_output),
+        "proof": proof,
     }
     with (
         deadline(timeout),
@@ -244,9 +255,9 @@ def _read(path: Path) -> tuple[Message, ...]:
         ValidationError: the file cannot be read, holds something else, or is to be in a folder
             that is not there.
     """
-    from triptych._internal.files import read_regular
     from triptych.records import Message
     from triptych.records.serialization import from_dict
+    from triptych.resources.files import read_regular
 
     try:
         text = read_regular(path).decode("utf-8")

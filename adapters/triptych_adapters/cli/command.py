@@ -35,7 +35,7 @@ from triptych.errors import TriptychError
 from triptych_adapters.cli.session import Exit, Globals, run
 
 if TYPE_CHECKING:
-    from triptych.service import Service
+    from triptych.service import KnowledgeBase
 
 METAVARS: dict[object, str] = {bool: "", int: "N", float: "NUMBER", str: "NAME"}
 """What an option's value is called where nobody says; a flag has none."""
@@ -372,7 +372,7 @@ def _complete_document(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 @contextmanager
-def _opened(ctx: typer.Context) -> Iterator[Service | None]:
+def _opened(ctx: typer.Context) -> Iterator[KnowledgeBase | None]:
     """The store of the command line, read only; None for any trouble: a Tab shows no errors."""
     from triptych_factory import Settings, wire
 

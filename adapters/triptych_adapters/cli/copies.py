@@ -36,6 +36,7 @@ _SHOWN = 5
 @command(
     "triptych copy kb.db files:///home/me/kb",
     "triptych copy backup.db other.db              a store of a backup",
+    "triptych copy kb.db next.db --sources         to be rebuilt with another embedder",
 )
 def copy(
     session: Session,
@@ -45,6 +46,14 @@ def copy(
     ],
     dataset: _DATASETS = None,
     replace: Replace = False,
+    sources: Annotated[
+        bool,
+        option(
+            "--sources",
+            "Leave out chunks and vectors: `triptych rebuild` makes them in the destination, with "
+            "its own settings. Run again, it leaves those of unchanged documents there.",
+        ),
+    ] = False,
 ) -> None:
     """Copy a store or a backup into another store, of any kind.
 
@@ -58,11 +67,17 @@ def copy(
         one = held.enter_context(_opened_source(session, source))
         check_datasets(one, dataset)  # before the destination is made
         places = (_place(session, each) for each in (source, destination))
-        again = _typed("copy", *places, datasets=dataset, replace=replace)
+        again = _typed("copy", *places, datasets=dataset, replace=replace, sources=sources)
         other = held.enter_context(_opened(session, destination, again))
         progress = held.enter_context(session.output.progress("documents"))
         report = copy_store(
-            one, other, datasets=dataset, replace=replace, progress=progress, again=again
+            one,
+            other,
+            datasets=dataset,
+            replace=replace,
+            sources=sources,
+            progress=progress,
+            again=again,
         )
     _show_copy(session.output, report)
 
@@ -106,7 +121,7 @@ def is_backup(file: Path) -> bool:
     Raises:
         ValidationError: it is a pipe or a device.
     """
-    from triptych._internal.files import open_regular
+    from triptych.resources.files import open_regular
 
     try:
         with open_regular(file) as stream:
@@ -137,10 +152,11 @@ def _is_same(one: Path, other: Path) -> bool:
         return False
 
 
-def _typed(*words: str, datasets: Sequence[str] | None, replace: bool) -> str:
+def _typed(*words: str, datasets: Sequence[str] | None, **flags: bool) -> str:
     """The command to type, such as ``triptych copy a.db b.db``."""
     named = [word for each in datasets or () for word in ("--dataset", each)]
-    return shlex.join(["triptych", *words, *named, *(["--replace"] if replace else [])])
+    said = [f"--{name}" for name, is_set in flags.items() if is_set]
+    return shlex.join(["triptych", *words, *named, *said])
 
 
 def _place(session: Session, url: str | None) -> str:
@@ -220,7 +236,7 @@ def _datasets(datasets: Iterable[DatasetCopy]) -> Rows:
             each.counts.documents,
             each.counts.versions,
             each.counts.chunks,
-            each.counts.vectors + each.counts.sparse_vectors,
+            each.counts.vectors + each.counts.further_vectors,
             each.counts.layers,
         )
         for each in datasets
@@ -321,7 +337,7 @@ def export(
     Each line is an object with name, content, metadata, version and updated_at. `triptych import`
     reads it. `triptych backup --dataset` also writes versions, chunks, vectors and layers.
     """
-    from triptych._internal.files import left_drafts
+    from triptych.resources.files import left_drafts
     from triptych.transfer import export_jsonl
 
     if to is not None:
@@ -342,7 +358,7 @@ def export(
 
 @contextmanager
 def _written(path: Path) -> Iterator[BinaryIO]:
-    from triptych._internal.files import written_whole
+    from triptych.resources.files import written_whole
 
     try:
         with until_terminated(), written_whole(path, mode=0o666) as stream:

@@ -24,8 +24,8 @@ from triptych_adapters.cli.options import AnswerModel, names
 from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
-    from triptych.evaluation import CalibrationReport, RagEvaluation
-    from triptych.evaluation.answers import AbstentionScore
+    from triptych_evaluation import CalibrationReport, RagEvaluation
+    from triptych_evaluation.answers import AbstentionScore
 
 
 @command(
@@ -61,9 +61,9 @@ def rag(
     an embedder; otherwise they are N/A. For questions with answerable: false, and for missing
     answers, it reports how often leaving them unanswered was right.
     """
-    from triptych.evaluation import RAG_METRICS, answers_json, evaluate_answers
-    from triptych.evaluation.answers import collect_answers
     from triptych.records.serialization import to_dict
+    from triptych_evaluation import RAG_METRICS, answers_json, evaluate_answers
+    from triptych_evaluation.answers import collect_answers
     from triptych_factory.llms import settings_llm
 
     collection = read_questions(session, golden, written, html)
@@ -106,7 +106,7 @@ def rag(
         warnings.append("no question was answered: there is nothing to judge")
     session.output.warn(*warnings)
     if html is not None:
-        from triptych.evaluation.report import answers_html
+        from triptych_evaluation.report import answers_html
 
         title = f"Answers to {collection.name}"
         write_page(html, answers_html(title, judged, collected, warnings))
@@ -128,7 +128,7 @@ def rag(
 def _show(
     session: Session, judged: RagEvaluation | None, score: AbstentionScore | None, title: str
 ) -> None:
-    from triptych.evaluation.report import answer_rows
+    from triptych_evaluation.report import answer_rows
 
     rows: list[tuple[str, ...]] = [] if judged is None else list(answer_rows(judged))
     if score is not None:
@@ -166,8 +166,8 @@ def questions(
     remove "reviewed: false"; until then the eval commands warn.
     """
     from triptych.contracts.models import check_llm
-    from triptych.evaluation.golden import golden_yaml
-    from triptych.evaluation.questions import propose_questions
+    from triptych_evaluation.golden import golden_yaml
+    from triptych_evaluation.questions import propose_questions
 
     check_places(written)
     if written.exists() and not force:
@@ -243,13 +243,13 @@ def log(
     If the setting question_log is true, the store keeps up to 200 questions without hits or with
     the answerability "weak" or "nothing".
     """
-    from triptych.evaluation.golden import logged_yaml
     from triptych.question_log import QuestionLog
     from triptych.records.serialization import to_dict
+    from triptych_evaluation.golden import logged_yaml
 
     check_places(golden)
     with session.service() as service:
-        kept = QuestionLog(service.store.capabilities.settings)
+        kept = QuestionLog(service.capabilities.settings)
         questions = kept.questions(dataset)
         keeps = service.options.observer is not None
         if golden is not None:
@@ -297,9 +297,9 @@ def calibrate(
     each search of the dataset reports "enough", "weak" or "nothing". The numbers are for questions
     that the model was not fitted on.
     """
-    from triptych.evaluation import calibrate as fit
     from triptych.records.serialization import to_dict
     from triptych.search.answerability import save_calibration
+    from triptych_evaluation import calibrate as fit
 
     collection = read_questions(session, golden, written)
     total = len(collection.queries)

@@ -31,9 +31,9 @@ from triptych_adapters.cli.options import names, numbers
 from triptych_adapters.cli.session import Exit, Session, exit_after
 
 if TYPE_CHECKING:
-    from triptych.evaluation import Collection
     from triptych.records import Failure
-    from triptych.service import Service
+    from triptych.service import KnowledgeBase, Service
+    from triptych_evaluation import Collection
 
 _FAILURES_SHOWN = 5
 
@@ -42,7 +42,6 @@ _FAILURES_SHOWN = 5
     "triptych eval retrieval --beir scifact.zip --output before.json",
     "triptych eval retrieval golden.yaml --granularity chunk --html report.html",
     "triptych eval retrieval golden.yaml --modes hybrid --pipeline support",
-    "triptych eval retrieval golden.yaml --space next --output after.json",
 )
 def retrieval(
     session: Session,
@@ -85,14 +84,6 @@ def retrieval(
     granularity: Annotated[
         Literal["document", "chunk"], option("--granularity", "The unit to rank and judge.")
     ] = "document",
-    space: Annotated[
-        Literal["serving", "next"],
-        option(
-            "--space",
-            "The vectors to use: the current ones, or those made by `triptych admin spaces fill`. "
-            "The latter are searched in memory; no document is embedded.",
-        ),
-    ] = "serving",
     cutoffs: Annotated[
         str, option("--k DEPTHS", "Depths of the metrics; the largest is the number of hits.")
     ] = "1,5,10,100",
@@ -114,13 +105,10 @@ def retrieval(
 
     Means have 95% intervals; the JSON has every value of every query.
     """
-    from triptych.evaluation import evaluate, evaluation_json, metric_names, read_beir
+    from triptych_evaluation import evaluate, evaluation_json, metric_names, read_beir
 
     if (beir is None) is (golden is None):
         raise ValidationError("give GOLDEN or --beir: one of the two")
-    is_next = space == "next"
-    if is_next and beir is not None:
-        raise ValidationError("--space next is of a dataset of the store: give GOLDEN")
     depths, tokens = numbers(cutoffs, "--k"), numbers(budgets, "--budgets")
     known = metric_names(depths)
     if granularity == "chunk":
@@ -134,9 +122,8 @@ def retrieval(
         collection = read_questions(session, golden, written, html)
     output = session.output
     with ExitStack() as stack:
-        stored = stack.enter_context(_service(session, pipeline, fresh=beir is not None))
-        target = dataset_in_use(stored, dataset) if beir is None else dataset or collection.name
-        service = stack.enter_context(_space(session, stored, target, is_next=is_next))
+        service = stack.enter_context(_service(session, pipeline, fresh=beir is not None))
+        target = dataset_in_use(service, dataset) if beir is None else dataset or collection.name
         failed = _put(session, service, target, collection)
         named = None if modes is None else names(modes)
         first = named[0] if named else "bm25"
@@ -155,7 +142,7 @@ def retrieval(
             )
     tell_warnings(session, found)
     if html is not None:
-        from triptych.evaluation.report import evaluation_html
+        from triptych_evaluation.report import evaluation_html
 
         write_page(html, evaluation_html(found))
     if runs is not None:
@@ -171,32 +158,17 @@ def _service(
     session: Session, pipelines: Sequence[str] | None, *, fresh: bool
 ) -> Iterator[Service]:
     """The Service to evaluate; ``fresh``: in memory, unless a store was named."""
+    from triptych.service import service_of
+
     settings = session.settings() if pipelines else session.settings().without_llm()
     if fresh and session.options.store is None:
         settings = attrs.evolve(settings, url="memory://", read_only=False)
     with session.service(create=fresh, settings=settings, pipeline=pipelines) as service:
-        yield service
-
-
-@contextmanager
-def _space(session: Session, service: Service, dataset: str, *, is_next: bool) -> Iterator[Service]:
-    """The Service itself, or one over the vectors of its next embedder."""
-    if not is_next:
-        yield service
-        return
-    from triptych.spaces import space_service
-
-    with space_service(service, dataset) as (shown, missing):
-        if missing:
-            session.output.warn(
-                f"{missing} documents lack vectors of the next embedder: `triptych admin spaces "
-                "fill` makes them"
-            )
-        yield shown
+        yield service_of(service, "an evaluation")
 
 
 def _put(
-    session: Session, service: Service, dataset: str, collection: Collection
+    session: Session, service: KnowledgeBase, dataset: str, collection: Collection
 ) -> Sequence[Failure]:
     """Put the collection's documents, where it brings them; those that failed."""
     if collection.documents is None:
@@ -238,7 +210,7 @@ def compare(
 
     p comes from a paired randomisation test; p (Holm) is adjusted for all tests in the table.
     """
-    from triptych.evaluation import compare as compare_evaluations, comparison_json, read_evaluation
+    from triptych_evaluation import compare as compare_evaluations, comparison_json, read_evaluation
 
     check_places(written, html)
     left, right = read_evaluation(a), read_evaluation(b)
@@ -251,7 +223,7 @@ def compare(
     )
     session.output.warn(*found.warnings)
     if html is not None:
-        from triptych.evaluation.report import comparison_html
+        from triptych_evaluation.report import comparison_html
 
         write_page(html, comparison_html(found, name_a=a.name, name_b=b.name))
     if not tell_json(session, written, comparison_json(found)):

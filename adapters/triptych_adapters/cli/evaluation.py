@@ -14,7 +14,7 @@ from triptych_adapters.cli.options import names
 from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
-    from triptych.evaluation import Collection, Comparison, Evaluation
+    from triptych_evaluation import Collection, Comparison, Evaluation
 
 Output = Annotated[
     Path | None, option("--output -o FILE", "Write everything here as JSON, for compare.")
@@ -35,7 +35,7 @@ _FIRST = 10
 
 
 def chosen_metrics(named: str | None, known: Sequence[str]) -> list[str]:
-    from triptych.evaluation.report import headline
+    from triptych_evaluation.report import headline
 
     if named is None:
         evidence = [name for name in known if name.startswith("evidence@")]
@@ -159,7 +159,7 @@ def tell_warnings(session: Session, found: Evaluation) -> None:
 
 def read_questions(session: Session, golden: Path, *places: Path | None) -> Collection:
     """The golden questions of a file, once the ``places`` can be written."""
-    from triptych.evaluation import read_golden
+    from triptych_evaluation import read_golden
 
     check_places(*places)
     collection = read_golden(golden)
@@ -173,7 +173,7 @@ def read_questions(session: Session, golden: Path, *places: Path | None) -> Coll
 
 
 def write_runs(folder: Path, found: Evaluation, collection: Collection) -> None:
-    from triptych.evaluation import write_qrels, write_run
+    from triptych_evaluation import write_qrels, write_run
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -187,7 +187,7 @@ def write_runs(folder: Path, found: Evaluation, collection: Collection) -> None:
 
 
 def write_page(path: Path, text: str) -> None:
-    from triptych._internal.files import write_bytes
+    from triptych.resources.files import write_bytes
 
     try:
         write_bytes(path, text.encode("utf-8"))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from triptych._internal.progress import ProgressCallback
     from triptych.parsing.files import Skipped
     from triptych.records import Failure
-    from triptych.service import Service
+    from triptych.service import KnowledgeBase
     from triptych.sync import DirectorySync, RememberedRoot, RememberedRoots, SyncReport, SyncRoot
     from triptych_adapters.cli.output import Output
     from triptych_factory import Settings
@@ -160,7 +160,7 @@ class Folders:
         known: Sequence[RememberedRoot],
         *,
         remote: bool = False,
-        beside: Service | None = None,
+        beside: KnowledgeBase | None = None,
     ) -> list[SyncRoot]:
         """The folders that are named. What is not given is as it is remembered.
 
@@ -278,13 +278,15 @@ class Syncing:
     """An opened sync, and where the store keeps what it remembers of its folders."""
 
     directory: DirectorySync
-    service: Service
+    service: KnowledgeBase
     remembered: RememberedRoots | None
     settings: Settings
 
     def moves(self, failed: Iterable[Failure]) -> list[tuple[Path, Path]]:
         """Folders that look moved, old and new: files of the new one failed, as their documents
         are of a remembered folder that is not there any more."""
+        from triptych.service import service_of
+
         known = [] if self.remembered is None else self.remembered.all()
         lost = [each.root for each in known if not each.root.path.is_dir()]
         here = [root for root in self.directory.roots if root.path.is_dir()]
@@ -292,7 +294,8 @@ class Syncing:
         for failure in failed if lost and here else ():
             if not isinstance(failure.error, ConflictError):
                 continue
-            info = self.service.documents.get_info(failure.dataset_id, failure.name)
+            documents = service_of(self.service, "moving a folder").documents
+            info = documents.get_info(failure.dataset_id, failure.name)
             for old in lost:
                 if info is None or info.system.sync_root not in old.keys:
                     continue
@@ -313,7 +316,7 @@ class Syncing:
 
 def add_folder(
     settings: Settings,
-    service: Service,
+    service: KnowledgeBase,
     path: Path,
     dataset: str,
     progress: ProgressCallback | None,
@@ -331,7 +334,7 @@ def add_folder(
     return report
 
 
-def _free_prefix(service: Service, root: SyncRoot, others: Sequence[SyncRoot]) -> str:
+def _free_prefix(service: KnowledgeBase, root: SyncRoot, others: Sequence[SyncRoot]) -> str:
     """What names of a new folder begin with, so that they are not those of others: "" alone, else
     the folder's name, with those above it where it is taken."""
     from triptych.sync import documents_of

@@ -82,7 +82,7 @@ def diff(
 
 def styled_lines(difference: str) -> Iterator[Text]:
     """The lines of a difference, in its colours, with what is not seen made visible."""
-    from triptych.text.visible import diff_lines
+    from triptych.text import diff_lines
 
     return (Text(line, style=_STYLES[kind]) for kind, line in diff_lines(difference))
 

@@ -20,7 +20,7 @@ from triptych_adapters.cli.output import visible
 
 if TYPE_CHECKING:
     from triptych.records import Hit
-    from triptych.service import Service
+    from triptych.service import KnowledgeBase
 
 MATCH_STYLE = "bold magenta"
 _ELLIPSIS = "…"
@@ -183,12 +183,12 @@ class HitView:
 
 def views_of(hits: Sequence[Hit], files: SourceFiles) -> list[HitView]:
     """The hits with their ranks, and the files and places in them."""
-    return [
-        HitView(hit=hit, rank=rank, path=path, line=line, label=label)
-        for rank, hit in enumerate(hits, start=1)
-        for path in [files.path(hit.dataset_id, hit.doc_name)]
-        for line, label in [_spot(hit, files)]
-    ]
+    views = []
+    for rank, hit in enumerate(hits, start=1):
+        path = files.path(hit.dataset_id, hit.doc_name)
+        line, label = _spot(hit, files)
+        views.append(HitView(hit=hit, rank=rank, path=path, line=line, label=label))
+    return views
 
 
 def _spot(hit: Hit, files: SourceFiles) -> tuple[int, str]:
@@ -203,7 +203,7 @@ def _spot(hit: Hit, files: SourceFiles) -> tuple[int, str]:
     return (1, place) if line is None else (int(line[1]), "")
 
 
-def _located(hit: Hit, service: Service) -> str | None:
+def _located(hit: Hit, service: KnowledgeBase) -> str | None:
     """The place of the match in words; None where the hit's version is no longer kept."""
     from triptych.chunking.outline import read_outline
 

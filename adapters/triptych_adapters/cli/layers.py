@@ -26,7 +26,7 @@ from triptych_adapters.cli.session import Exit, Session, exit_for
 if TYPE_CHECKING:
     from triptych.layers import Cost, LayerBuilder, LayerPlan
     from triptych.records import Prices
-    from triptych.service import Service
+    from triptych.service import KnowledgeBase
     from triptych_adapters.wire.build_layers import LayerBuild
 
 _NAMES = Annotated[
@@ -145,7 +145,7 @@ def build(
         return Exit.OK
     if is_server(session.settings().url):
         _check_served(llm, prices, max_cost)
-        from triptych_adapters.client import RemoteService
+        from triptych_server.client import RemoteService
 
         with session.service() as remote:
             assert isinstance(remote, RemoteService)
@@ -290,7 +290,7 @@ def _builder(
     concurrency: int = 1,
     *,
     asked: bool = True,
-) -> Iterator[tuple[LayerBuilder, Service]]:
+) -> Iterator[tuple[LayerBuilder, KnowledgeBase]]:
     """A builder, and the store in force; one that is not ``asked`` can only plan."""
     from triptych.layers import LayerBuilder
     from triptych.layers.builder.builder import RESERVED_TOKENS
@@ -313,7 +313,7 @@ def _builder(
 
 
 def _named(
-    service: Service, dataset: str | None, names: Sequence[str] | None
+    service: KnowledgeBase, dataset: str | None, names: Sequence[str] | None
 ) -> tuple[str, list[str]]:
     """The dataset, and what documents are called in it; the other names are of folders."""
     dataset, found, others = find_documents(service, names or (), dataset)

@@ -30,7 +30,7 @@ from triptych_adapters.cli.output import counts_of, summary_line
 from triptych_adapters.cli.session import Exit, Session, exit_after
 
 if TYPE_CHECKING:
-    from triptych.service import Service
+    from triptych.service import KnowledgeBase
 
 
 @command("triptych rebuild --all", "triptych rebuild --dataset docs --doc guide/start.md")
@@ -103,7 +103,7 @@ def embed(
     )
 
 
-def _languages(service: Service) -> dict[str, str]:
+def _languages(service: KnowledgeBase) -> dict[str, str]:
     """The language of each dataset, where a rebuild may change it."""
     if service.options.language == "auto":
         return {}
@@ -111,7 +111,7 @@ def _languages(service: Service) -> dict[str, str]:
     return {name: config.language for name, config in found.items() if config is not None}
 
 
-def _given_up(service: Service, scope: str) -> list[str]:
+def _given_up(service: KnowledgeBase, scope: str) -> list[str]:
     """Which vectors a rebuild without an embedder removes."""
     if service.options.embedder is not None:
         return []

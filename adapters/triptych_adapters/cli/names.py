@@ -18,7 +18,7 @@ from triptych.errors import CorruptStoreError, NotFoundError, ParseError, Valida
 
 if TYPE_CHECKING:
     from triptych.records import DocumentInfo
-    from triptych.service import Service
+    from triptych.service import KnowledgeBase
     from triptych_adapters.cli.output import Output
 
 _PLACE = re.compile(r"(?P<name>.+?):(?P<first>\d{1,9})(?P<to>-(?P<last>\d{1,9})?)?", re.DOTALL)
@@ -48,7 +48,7 @@ def read_place(text: str) -> tuple[str, int | None, int | None]:
     return found["name"], first, None if last is None else int(last)
 
 
-def dataset_in_use(service: Service, named: str | None) -> str:
+def dataset_in_use(service: KnowledgeBase, named: str | None) -> str:
     """The dataset that is named, else ``default``, else the only one.
 
     Raises:
@@ -59,7 +59,7 @@ def dataset_in_use(service: Service, named: str | None) -> str:
     return rules.dataset_in_use(service.list_datasets()) if named is None else named
 
 
-def find_document(service: Service, text: str, dataset: str | None) -> NamedDocument:
+def find_document(service: KnowledgeBase, text: str, dataset: str | None) -> NamedDocument:
     """The document that ``text`` names: by its name, its file, or as ``DATASET/NAME``.
 
     ``text`` may be a place in it, as a search prints it. Without ``dataset``, all are looked in.
@@ -94,7 +94,7 @@ def find_document(service: Service, text: str, dataset: str | None) -> NamedDocu
 
 
 def find_documents(
-    service: Service, names: Sequence[str], dataset: str | None
+    service: KnowledgeBase, names: Sequence[str], dataset: str | None
 ) -> tuple[str, dict[str, str], list[str]]:
     """The documents that ``names`` name: their one dataset, what each is called in it, by what was
     typed, and what names none.
@@ -117,14 +117,16 @@ def find_documents(
     return target, {text: each.name for text, each in found.items()}, missing
 
 
-def first_names(service: Service, dataset: str, where: Mapping[str, Any] | None) -> list[str]:
+def first_names(service: KnowledgeBase, dataset: str, where: Mapping[str, Any] | None) -> list[str]:
     """Some documents that pass a filter: enough to see whether they are of synced folders."""
     with suppress(CorruptStoreError):
         return [each.name for each in service.list_documents(dataset, where=where, limit=100)]
     return []
 
 
-def _documents(service: Service, datasets: Sequence[str], text: str) -> Iterator[tuple[str, str]]:
+def _documents(
+    service: KnowledgeBase, datasets: Sequence[str], text: str
+) -> Iterator[tuple[str, str]]:
     """The documents that ``text`` may mean, each as its dataset and its name."""
     for each in datasets:
         for name in dict.fromkeys((text, text.removeprefix(f"{each}/"))):
@@ -141,13 +143,13 @@ def _documents(service: Service, datasets: Sequence[str], text: str) -> Iterator
                 yield each, name
 
 
-def _info(service: Service, dataset: str, name: str) -> DocumentInfo | None:
+def _info(service: KnowledgeBase, dataset: str, name: str) -> DocumentInfo | None:
     # Of all names that begin so, the name itself is the first.
     found = service.list_documents(dataset, prefix=name, limit=1)
     return found[0] if found and found[0].name == name else None
 
 
-def names_of_file(service: Service, text: str) -> list[str]:
+def names_of_file(service: KnowledgeBase, text: str) -> list[str]:
     """The names that a file on disk has below the folders that were synced."""
     from triptych.search.file_location import synced_folders
 
@@ -187,7 +189,7 @@ class SourceFiles:
     store.
     """
 
-    service: Service
+    service: KnowledgeBase
     _found: dict[tuple[str, str], Path | None] = attrs.field(factory=dict, init=False)
     _find: Callable[[DocumentInfo], Path | None] | None = attrs.field(default=None, init=False)
 
@@ -204,11 +206,14 @@ class SourceFiles:
         return [path for path in found if path is not None]
 
     def _look_up(self, dataset_id: str, name: str) -> Path | None:
+        from triptych.service import service_of
+
         if self.service.options.locate is None:
             return None
         if self._find is None:
             self._find = self.service.options.locate()
-        info = self.service.documents.get_info(dataset_id, name)
+        documents = service_of(self.service, "finding a file").documents
+        info = documents.get_info(dataset_id, name)
         path = None if info is None else self._find(info)
         return path if path is not None and path.is_file() else None
 

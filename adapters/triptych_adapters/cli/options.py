@@ -18,7 +18,7 @@ from triptych_adapters.cli.command import argument, option
 if TYPE_CHECKING:
     from triptych.answers import ContextPack, ContextPrefix
     from triptych.records import Prices, Result
-    from triptych.service import Service
+    from triptych.service import KnowledgeBase
     from triptych_adapters.cli.output import Output
 
 _COMPARISON = re.compile("[<>!]$")
@@ -257,7 +257,10 @@ def query_fields(
 
 
 def asked_of(
-    service: Service, pipeline: str | None, words: Sequence[str] | None, fields: Mapping[str, Any]
+    service: KnowledgeBase,
+    pipeline: str | None,
+    words: Sequence[str] | None,
+    fields: Mapping[str, Any],
 ) -> tuple[Any, Any, Mapping[str, Any]]:
     """Whom to ask, what, and by which options: the Service a whole query; its view by ``pipeline``,
     which says what is not given, the text and ``fields``."""
@@ -289,7 +292,7 @@ def prices_of(price_input: float | None, price_output: float | None) -> Prices |
 
 
 def note_unknown_fields(
-    output: Output, service: Service, dataset: str | None, where: Mapping[str, Any]
+    output: Output, service: KnowledgeBase, dataset: str | None, where: Mapping[str, Any]
 ) -> None:
     """Say what of a filter that found nothing no document has, and which fields there are."""
     if where:

@@ -49,6 +49,7 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 """How Python holds the bytes of a file name that are no UTF-8."""
 
 _SPELLINGS: Final = (
+    (r"\bproof='mark'", "--proof mark"),
     # The longer form first: a later expression would take it apart.
     (r"`Service\.doctor\(repair=True\)`", "`triptych doctor --repair`"),
     (r"(`triptych doctor --repair`), or \1", r"\1"),
@@ -94,7 +95,8 @@ def summary_line(counts: Mapping[str, int | None]) -> str:
     """``331 added, 8,325 chunks (8,322 embedded), 4 skipped``, of the counts of a report.
 
     None is a count that is not known. They come in the order given, but chunks before what failed
-    or was skipped; without any, the line says ``nothing to do``.
+    or was skipped; what is said of chunks alone, as of a rebuild, stands by itself. Without any
+    count, the line says ``nothing to do``.
     """
     done = [
         _count(name, count)
@@ -103,9 +105,10 @@ def summary_line(counts: Mapping[str, int | None]) -> str:
     ]
     inside = [f"{counts[name]:,} {name}" for name in _INSIDE if counts.get(name)]
     chunks = counts.get("chunks") or 0
-    if chunks or inside:
-        of_them = f" ({', '.join(inside)})" if inside else ""
-        done.append(f"{counted(chunks, 'chunk')}{of_them}")
+    if chunks and inside:
+        done.append(f"{counted(chunks, 'chunk')} ({', '.join(inside)})")
+    else:
+        done += [counted(chunks, "chunk")] if chunks else inside
     done += [_count(name, count) for name in _LAST if (count := counts.get(name))]
     return ", ".join(done) or "nothing to do"
 

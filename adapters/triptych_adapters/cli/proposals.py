@@ -14,7 +14,7 @@ from triptych_adapters.cli.history import styled_lines
 from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
-    from triptych.access.proposals import Proposal
+    from triptych.proposals import Proposal
 
 _ID = Annotated[
     str, argument("ID", "The id of the proposal, as `triptych admin proposals list` shows it.")
@@ -37,8 +37,8 @@ def list_proposals(
     ] = 0,
 ) -> None:
     """List the proposals that wait for a decision, the oldest first."""
-    from triptych.access.proposals import Proposals
-    from triptych.text.visible import visible
+    from triptych.proposals import Proposals
+    from triptych.text import visible
 
     with session.service(settings=local(session, "proposals", embedder="none")) as service:
         every = Proposals.of(service).list(dataset)
@@ -75,8 +75,8 @@ def show(session: Session, proposal: _ID, dataset: AnyDataset = None) -> None:
 
     Characters that are not seen are shown by their numbers: ‹U+200B›.
     """
-    from triptych.access.proposals import Proposals, changes_of, signs_of
-    from triptych.text.visible import visible
+    from triptych.proposals import Proposals, changes_of, signs_of
+    from triptych.text import visible
 
     with session.service(settings=local(session, "proposals", embedder="none")) as service:
         found = Proposals.of(service).find(proposal, dataset)
@@ -112,7 +112,7 @@ def approve(session: Session, proposal: _ID, dataset: AnyDataset = None, by: _By
 
     If the document has changed since the proposal was made, nothing is done and it still waits.
     """
-    from triptych.access.proposals import Proposals
+    from triptych.proposals import Proposals
 
     who = by or _user()
     settings = local(session, "proposals")
@@ -139,7 +139,7 @@ def refuse(
     by: _By = None,
 ) -> None:
     """Refuse proposals. The agent cannot propose the same again."""
-    from triptych.access.proposals import Proposals
+    from triptych.proposals import Proposals
 
     if bool(proposal) == bool(made_by):
         raise ValidationError("name the proposals by their ids, or whose they are by --made-by")
@@ -158,7 +158,7 @@ def refuse(
 
 
 def _said(now: Proposal) -> str:
-    from triptych.text.visible import visible
+    from triptych.text import visible
 
     said = f"{now.state} the {now.what} of {now.name!r} in {now.dataset_id!r}, by {now.decided_by}"
     return visible(said)

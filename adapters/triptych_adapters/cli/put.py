@@ -88,8 +88,8 @@ def put(
     from triptych.parsing.registry import not_text
     from triptych.records.reports import reported
     from triptych.sync import FileSet, SyncOptions
-    from triptych_backends.parsing import default_parser
     from triptych_factory.locations import parse_location, store_paths
+    from triptych_parsers import default_parser
 
     extra = metadata_of(metadata or [], "--metadata")
     expires_at = expiry_of(expires, ttl)

@@ -281,12 +281,13 @@ def list_pipelines(session: Session) -> Exit | None:
 
 def _described(session: Session, name: str) -> dict[str, Any]:
     """What a pipeline consists of, and why it cannot be used, None where it can."""
+    from triptych.service import service_of
     from triptych_factory.tables import BREAKING, table_findings
 
     try:
         with session.service(settings=session.settings(), pipeline=name) as service:
             pipeline = service.pipelines[name]
-            view = service.pipeline(name)
+            view = service_of(service.pipeline(name), "a description")
             there = set(view.list_datasets())
             lanes = view.searches.resolver.lanes_of(pipeline.search.get("mode"))
             about = {**_parts(pipeline), "lanes": list(lanes)}

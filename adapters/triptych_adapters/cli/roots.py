@@ -29,7 +29,7 @@ from triptych_adapters.cli.session import Exit, Session, exit_after, uncovered
 if TYPE_CHECKING:
     from triptych.parsing.files import Skipped
     from triptych.records import Failure
-    from triptych.service import Service
+    from triptych.service import KnowledgeBase
     from triptych.sync import DirectorySync, RememberedRoot, SyncPlan, SyncReport
     from triptych_adapters.cli.folders import Syncing
 
@@ -260,7 +260,7 @@ def list_folders(session: Session, dataset: str | None) -> None:
     )
 
 
-def _fields(service: Service, each: RememberedRoot) -> dict[str, Any]:
+def _fields(service: KnowledgeBase, each: RememberedRoot) -> dict[str, Any]:
     from triptych.sync import documents_of
 
     options = each.options

@@ -24,13 +24,13 @@ from triptych_adapters.cli.options import (
     moment_note,
     query_fields,
 )
-from triptych_adapters.cli.output import Output
+from triptych_adapters.cli.output import Output, visible
 from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
     from triptych.records import Explanation, Query, Result
     from triptych.search.syntax import TextConditions
-    from triptych.service import Service
+    from triptych.service import KnowledgeBase
 
 
 @command(
@@ -223,7 +223,46 @@ def similar(
         output.note("no hits")
 
 
-def _named(service: Service, text: str, asked: Query) -> str:
+@command(
+    "triptych related src/app.py:120          what the code at that line uses, and who uses it",
+    "triptych related guide/start.md --json   links in both directions",
+)
+def related(
+    session: Session,
+    name: Annotated[str, argument("NAME", "The document's name or file: NAME or NAME:LINE.")],
+    dataset: Dataset = None,
+    top_k: Annotated[int, option("--top-k -n -k N", "The most of each kind.")] = 10,
+) -> None:
+    """Show what a document, or the code at a line, uses and is used by.
+
+    Definitions of the names that are used there, users of what is defined there, and documents that
+    link to it or quote its path. It reads the index and calls no model.
+    """
+    from triptych.records.serialization import to_json
+    from triptych_adapters.related import related as find
+
+    with session.service(settings=session.settings().without_llm()) as service:
+        of = find_document(service, name, dataset)
+        found = find(service, of.dataset_id, of.name, of.first, top_k=top_k)
+    lines: list[str] = []
+    for title, hits in (
+        ("defined elsewhere:", found.definitions),
+        ("used by:", found.users),
+        ("linked from:", found.citing),
+    ):
+        places = [
+            f"  {hit.doc_name}:{hit.start_line}  {' › '.join(hit.heading_path)}" for hit in hits
+        ]
+        lines += [title, *map(str.rstrip, places)] if places else []
+    lines += ["links to:", *(f"  {each}" for each in found.cited)] if found.cited else []
+    session.output.show(
+        {"name": of.name, "line": of.first, **to_json(found)},
+        lines=map(visible, lines),
+        note="" if lines else "nothing is related to it by a name or a link",
+    )
+
+
+def _named(service: KnowledgeBase, text: str, asked: Query) -> str:
     """The document that ``text`` names, in the datasets that are searched."""
     return find_document(service, text, asked.dataset_id or None).name
 
@@ -310,6 +349,8 @@ def _why_lines(told: Explanation) -> Iterator[str]:
         yield f"  {obstacle.kind}: {obstacle.message}"
     if told.rank is None and told.score is not None and told.needed is not None:
         yield f"  score {_score(told.score)}; the last hit has {_score(told.needed)}"
+    if told.as_code:
+        yield f"  as code, #{told.fused_rank or '-'} before: {', '.join(told.as_code)}"
     if told.matched:
         yield f"  it has: {', '.join(told.matched)}"
     if told.lacking:

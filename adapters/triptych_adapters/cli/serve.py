@@ -6,6 +6,7 @@ import secrets
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 import attrs
 
@@ -15,6 +16,7 @@ from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
     from triptych_factory import Settings
+    from triptych_server.mcp.server import ServerOptions
 
 _WATCHED = 3600.0
 """Seconds that a request to `triptych console` may take: its user watches it, and can cancel."""
@@ -87,10 +89,10 @@ def serve(
         _require("prometheus_client", "--metrics needs prometheus_client", extra="telemetry")
     if otel:
         _require("opentelemetry", "--otel needs opentelemetry", extra="telemetry")
-    from triptych_adapters.http.limits import Limits
-    from triptych_adapters.http.processes import default_workers
-    from triptych_adapters.http.workers import ServeOptions, serve as run
     from triptych_factory.backends import check_local
+    from triptych_server.http.limits import Limits
+    from triptych_server.http.processes import default_workers
+    from triptych_server.http.workers import ServeOptions, serve as run
 
     check_local(session.settings(), "serving")
     workers = workers or default_workers(session.settings())
@@ -156,9 +158,9 @@ def console(
     """
     _require_server(True)
     from triptych_adapters.cli.folders import add_folder
-    from triptych_adapters.http.limits import Limits
-    from triptych_adapters.http.workers import ServeOptions, serve as run
     from triptych_factory.backends import check_local
+    from triptych_server.http.limits import Limits
+    from triptych_server.http.workers import ServeOptions, serve as run
 
     check_local(session.settings(), "serving")
     code = secrets.token_hex(6)
@@ -183,7 +185,7 @@ def console(
     run(options, started)
 
 
-_Agent = Literal["claude", "cursor", "gemini", "vscode", "codex"]
+Agent = Literal["claude", "cursor", "gemini", "vscode", "codex"]
 
 
 @command(
@@ -231,7 +233,7 @@ def mcp(
     print_config: Annotated[
         bool, option("--print-config", "Print the configuration for a coding agent.")
     ] = False,
-    agent: Annotated[_Agent, option("--agent", "The agent for --print-config.")] = "claude",
+    agent: Annotated[Agent, option("--agent", "The agent for --print-config.")] = "claude",
 ) -> None:
     """Serve the knowledge base to agents over the Model Context Protocol.
 
@@ -244,22 +246,19 @@ def mcp(
         _print_config(session, settings, dataset, agent, write=write, http=http, port=port)
         return
     _require("mcp", "triptych mcp needs the package mcp", extra="mcp")
-    from triptych_adapters.mcp.server import ServerOptions, log_to_stderr, make_server
+    from triptych_server.mcp.server import ServerOptions, log_to_stderr, make_server
 
     options = ServerOptions(dataset_id=dataset, write=write, max_tokens=max_tokens, seconds=timeout)
+    if not http:
+        _serve_stdio(session, settings, options)
+        return
     with session.service(
         create=write, settings=settings, dataset=dataset or "", preload=True
     ) as service:
-        if not http:
-            from triptych_adapters.mcp.server import serve_stdio
-
-            log_to_stderr()
-            serve_stdio(make_server(service, options), service.close)
-            return
-        from triptych_adapters.http.limits import listen
-        from triptych_adapters.http.processes import check_shared
-        from triptych_adapters.keys import authenticator
-        from triptych_adapters.mcp.http import (
+        from triptych_server.http.limits import listen
+        from triptych_server.http.processes import check_shared
+        from triptych_server.keys import authenticator
+        from triptych_server.mcp.http import (
             LIMITS,
             check_binding,
             make_app,
@@ -291,23 +290,46 @@ def mcp(
     serve_processes(settings, options, sock, tell, workers=workers, limits=limits, **names)
 
 
+def _serve_stdio(session: Session, settings: Settings, options: ServerOptions) -> None:
+    """Serve over stdin and stdout; for reading, a folder without a store, or with an empty one, by
+    its files."""
+    from triptych_adapters.cli.storeless import found_by_keyword, note_of, storeless_folder
+    from triptych_server.mcp.server import log_to_stderr, make_server, serve_stdio
+
+    log_to_stderr()
+    reads = not options.write and options.dataset_id is None
+    folder = storeless_folder(settings) if reads else None
+    if folder is None:
+        with session.service(
+            create=options.write, settings=settings, dataset=options.dataset_id or "", preload=True
+        ) as service:
+            if reads and not service.list_datasets():
+                folder = storeless_folder(settings, is_empty=True)
+            if folder is None:
+                serve_stdio(make_server(service, options), service.close)
+                return
+    with found_by_keyword(session, settings, folder) as (service, unready):
+        options = attrs.evolve(options, note=note_of(folder), unready=unready)
+        serve_stdio(make_server(service, options), service.close)
+
+
 def _print_config(
     session: Session,
     settings: Settings,
     dataset: str | None,
-    agent: _Agent,
+    agent: Agent,
     *,
     write: bool,
     http: bool,
     port: int,
 ) -> None:
-    from triptych_adapters.mcp.configuration import AGENTS, KEY, SKILL, configuration
+    from triptych_server.mcp.configuration import AGENTS, KEY, SKILL, configuration
 
     key = _has_keys(session, settings) if http else settings.api_key is not None
     if http:
         text = configuration(agent, url=f"http://127.0.0.1:{port}/mcp", key=key)
     else:
-        command = _command(session, settings, dataset, write=write)
+        command = server_command(session, settings, dataset, write=write)
         text = configuration(agent, command=command, key=key)
     session.output.write(text)
     session.output.note(f"goes into {AGENTS[agent]}")
@@ -318,7 +340,7 @@ def _print_config(
 
 def _has_keys(session: Session, settings: Settings) -> bool:
     """Whether the store that is served asks for keys."""
-    from triptych_adapters.keys import authenticator
+    from triptych_server.keys import authenticator
 
     try:
         with session.service(settings=attrs.evolve(settings, embedder="none")) as service:
@@ -327,7 +349,7 @@ def _has_keys(session: Session, settings: Settings) -> bool:
         return False
 
 
-def _command(
+def server_command(
     session: Session, settings: Settings, dataset: str | None, *, write: bool
 ) -> list[str]:
     """The command, whatever directory an agent starts it in."""
@@ -339,8 +361,16 @@ def _command(
     else:
         words = [sys.executable, "-m", "triptych_adapters.cli"]
     words += ["mcp", "--store", relative_to(settings.url, Path.cwd())]
-    if session.options.embedder is not None:
-        words += ["--embedder", session.options.embedder]
+    if urlsplit(settings.url).password is not None:
+        session.output.note(
+            "the password of the store is in the agent's file: keep that out of version control, "
+            "or give the password in PGPASSWORD or ~/.pgpass"
+        )
+    if (embedder := session.options.embedder) is not None:
+        kind, _, folder = embedder.partition(":")
+        if kind in ("onnx", "static") and Path(folder).is_dir():
+            embedder = f"{kind}:{Path(folder).absolute()}"
+        words += ["--embedder", embedder]
     if dataset is not None:
         words += ["--dataset", dataset]
     return [*words, "--write"] if write else words

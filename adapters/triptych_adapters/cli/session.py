@@ -22,7 +22,7 @@ from triptych_adapters.wire.errors import Exit as Exit, error_form
 
 if TYPE_CHECKING:
     from triptych.records import Failure, PutReport
-    from triptych.service import Service
+    from triptych.service import KnowledgeBase
     from triptych.sync import SyncReport
     from triptych_factory import Settings
 
@@ -186,7 +186,7 @@ class Session:
         tells: bool = False,
         preload: bool = False,
         pipeline: str | Sequence[str] | None = None,
-    ) -> Iterator[Service]:
+    ) -> Iterator[KnowledgeBase]:
         """The Service in force, closed at the block's end.
 
         It is without a language model, whose key may be missing, unless ``settings`` are given.
@@ -214,7 +214,7 @@ class Session:
             if tells:
                 self.tell_embedder(service, settings)
 
-    def tell_embedder(self, service: Service, settings: Settings) -> None:
+    def tell_embedder(self, service: KnowledgeBase, settings: Settings) -> None:
         """Say how to search by meaning, where the store cannot be searched so.
 
         An embedder that is not semantic is named by every command. That there is none, where
@@ -257,7 +257,7 @@ class Session:
 
 
 def uncovered(
-    service: Service, dataset: str | None = None, of: PutReport | SyncReport | None = None
+    service: KnowledgeBase, dataset: str | None = None, of: PutReport | SyncReport | None = None
 ) -> list[str]:
     """How many chunks of a dataset, or of each, the embedder does not cover, and what does.
 

@@ -15,7 +15,7 @@ from triptych_adapters.cli.session import Exit, Session, exit_for, uncovered
 
 if TYPE_CHECKING:
     from triptych.records import CacheStats, DatasetStats, DoctorReport, Health, Unread
-    from triptych.service import Service
+    from triptych.service import KnowledgeBase
     from triptych_adapters.cli.output import Output
     from triptych_factory import Settings
 
@@ -62,7 +62,7 @@ def status(session: Session) -> Exit:
     return Exit.OK
 
 
-def _about(settings: Settings, service: Service | None) -> dict[str, Any]:
+def _about(settings: Settings, service: KnowledgeBase | None) -> dict[str, Any]:
     """What is known without a look into the store."""
     from triptych_backends.index import kernels
     from triptych_factory.embedders import settings_embedder
@@ -92,14 +92,14 @@ def _about(settings: Settings, service: Service | None) -> dict[str, Any]:
 
 
 def _report(
-    session: Session, settings: Settings, service: Service, about: Mapping[str, Any]
+    session: Session, settings: Settings, service: KnowledgeBase, about: Mapping[str, Any]
 ) -> Exit:
     """What is in the store, and what is wrong with it."""
     from triptych.contracts.pages import MOST_READ, unread_of
     from triptych.search.file_location import synced_folders
     from triptych_adapters.cli.folders import tell_first
-    from triptych_adapters.telemetry.metrics import figures
     from triptych_adapters.wire.build_layers import stale_layers
+    from triptych_server.telemetry.metrics import figures
 
     output = session.output
     datasets: list[DatasetStats] = []
@@ -226,14 +226,14 @@ def _fitting(output: Output, text: str) -> str:
 
 
 def _spaces(stats: DatasetStats) -> Iterator[tuple[str, str, int, int | str, int | str]]:
-    """The vectors of a dataset by model; of sparse ones the documents that wait for theirs."""
+    """The vectors of a dataset by model; of further ones the documents that wait for theirs."""
     for space in stats.spaces:
         yield space.embed_sig, stats.dataset_id, space.vectors, space.dimension, ""
-    for sparse in stats.sparse_spaces:
-        yield sparse.sparse_sig, stats.dataset_id, sparse.vectors, "", stats.sparse_pending
+    for further in stats.further_spaces:
+        yield further.sig, stats.dataset_id, further.vectors, "", further.pending
 
 
-def _cache(service: Service) -> CacheStats | None:
+def _cache(service: KnowledgeBase) -> CacheStats | None:
     """What the semantic cache did; None where there is none and never was."""
     from triptych.records import CacheStats
 
@@ -245,7 +245,7 @@ def _cache(service: Service) -> CacheStats | None:
     return None if unused else found
 
 
-def _server_metrics(service: Service) -> list[dict[str, Any]] | None:
+def _server_metrics(service: KnowledgeBase) -> list[dict[str, Any]] | None:
     """What the server counted: None without one, or where it does not show that to this caller."""
     connection = getattr(service, "connection", None)
     if connection is None:

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import attrs
 
-from triptych._internal.urls import shown_url
 from triptych.errors import NotFoundError
+from triptych.resources.urls import shown_url
 from triptych_adapters.cli.command import command, option
 from triptych_adapters.cli.session import Session
 
@@ -32,7 +32,7 @@ def trust(
     folders and an embedder. None of that is in force until you trust it here. The file is trusted
     with its present content: after a change, run this again. Read it first.
     """
-    from triptych.text.visible import visible
+    from triptych.text import visible
     from triptych_factory.settings import Settings, read_folder_file
     from triptych_factory.trust import Trust, needs_trust
 
@@ -77,6 +77,7 @@ def _told(value: Any) -> Any:
 def _store(session: Session, *, dry_run: bool, revoke: bool) -> dict[str, Any]:
     """What the store in force remembers that lies beyond its folder, once that is decided on."""
     from triptych.errors import ValidationError
+    from triptych.service import service_of
     from triptych_factory.backends import store_exists
     from triptych_factory.embedders import setting_of, stored_signature
     from triptych_factory.locations import is_server, parse_location
@@ -96,7 +97,7 @@ def _store(session: Session, *, dry_run: bool, revoke: bool) -> dict[str, Any]:
     if is_server(settings.url) or location.scheme == "memory" or not store_exists(location):
         return {"folders": [], "embedder": None}
     with session.service(settings=settings) as service:
-        embedder = setting_of(stored_signature(service.store) or "")
+        embedder = setting_of(stored_signature(service_of(service, "trust").store) or "")
         roots = []
         if service.capabilities.settings is not None:
             roots = [e for e in remembered_roots(service, settings).all() if e.outside]

@@ -1,5 +1,5 @@
 """Tools for language models, with a name, a JSON Schema and a call that returns JSON."""
 
-from triptych._internal.lazy import lazy_exports
+from triptych.runtime.lazy import lazy_exports
 
 __all__, __getattr__, __dir__ = lazy_exports(__name__, __file__)

@@ -13,7 +13,7 @@ import attrs
 from triptych._internal.wording import public_warning
 from triptych.errors import ConflictError, NotFoundError, ValidationError
 from triptych.records import check_identifier, check_whole
-from triptych.service import Service
+from triptych.service import KnowledgeBase
 from triptych.text.tokens import estimate_tokens
 from triptych_adapters.tools.paging import (
     Key,
@@ -60,8 +60,7 @@ FORMS: Final[Mapping[str, Form]] = {
 
 CURSOR: Final = {
     "type": "string",
-    "description": "The 'cursor' of the last answer, to continue there. Keep all other arguments "
-    "unchanged.",
+    "description": "The 'cursor' of the last answer, to go on. Keep all other arguments.",
 }
 """The argument ``cursor``."""
 
@@ -81,7 +80,7 @@ class Base:
         reasons: whether warnings include messages of errors.
     """
 
-    service: Service
+    service: KnowledgeBase
     dataset_id: str | None
     max_tokens: int
     format: str
@@ -345,6 +344,7 @@ DOCUMENT: Final = _object(
         "lines": _text("The requested lines."),
         "total_lines": _WHOLE,
         "versions": _list(_WHOLE),
+        "related": {"type": "object"},
         "signs": _SIGNS,
         "cut": _CUT,
         "left_out": _LEFT_OUT,

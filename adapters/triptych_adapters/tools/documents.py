@@ -10,11 +10,12 @@ import attrs
 
 from triptych.contracts.rules import dataset_in_use
 from triptych.errors import ConflictError, NotAvailableError, NotFoundError, ValidationError
-from triptych.records import DocumentInfo, SourceDocument
+from triptych.records import DocumentInfo, Hit, SourceDocument
 from triptych.records.serialization import to_dict
 from triptych.text.injection import suspicious
 from triptych.text.tokens import MOST_CHARACTERS
 from triptych_adapters.near_names import did_you_mean
+from triptych_adapters.related import related
 from triptych_adapters.services import documents_of
 from triptych_adapters.tools.base import (
     CURSOR,
@@ -36,6 +37,7 @@ _LINE: Final = re.compile(r"[^\r\n]*+(?:\r\n?|\n)|[^\r\n]++")
 _LINES: Final = re.compile(r"\s*([0-9]{1,9})\s*(?:(-)\s*([0-9]{1,9})?\s*)?")
 _MOST_VERSIONS: Final = 20
 _MOST_SIGNS: Final = 5
+_MOST_RELATED: Final = 5
 _LOOKED_AT: Final = 10_000  # names of a dataset, for those that are near
 _BY_NAME: Final = "$name"
 _SHOWN: Final = 20
@@ -70,8 +72,11 @@ def get_tool(base: Base) -> Tool:
             "version": {
                 "type": "integer",
                 "minimum": 1,
-                "description": "An earlier version, one of 'versions' of an answer. Omit it for "
-                "the current version.",
+                "description": "An earlier version, one of 'versions' of an answer.",
+            },
+            "related": {
+                "type": "boolean",
+                "description": "Also where its names are defined and used; links.",
             },
             "cursor": CURSOR,
         },
@@ -85,7 +90,7 @@ def _get(base: Base, arguments: dict[str, Any]) -> dict[str, Any]:
     """A document, or a part of it."""
     name, version = arguments["name"], arguments.get("version")
     dataset_id = dataset_of(base, name, arguments)
-    asked = to_json([dataset_id, name, version, arguments.get("lines")])
+    asked = to_json([dataset_id, name, version, *map(arguments.get, ("lines", "related"))])
     start = read_cursor(arguments["cursor"], asked) if "cursor" in arguments else Place()
     with base.own_dataset():
         document = _document(base, dataset_id, name, version)
@@ -99,12 +104,31 @@ def _get(base: Base, arguments: dict[str, Any]) -> dict[str, Any]:
     fields["total_lines"] = len(lines)
     if versions := _versions(base, dataset_id, name):
         fields["versions"] = versions
+    if arguments.get("related"):
+        line = first if "lines" in arguments else None
+        fields["related"] = _related(base, dataset_id, name, line)
     if signs := _signs(part, start.character, MOST_CHARACTERS * base.max_tokens):
         fields["signs"] = signs
     filled = base.fill_by_place({}, "documents", [{**fields, "content": part}], start, asked)
     if not filled["documents"]:
         raise ConflictError("the cursor leads past the document's end: ask without a cursor")
     return {**filled["documents"][0], "cursor": filled["cursor"]}
+
+
+def _related(base: Base, dataset_id: str, name: str, line: int | None) -> dict[str, Any]:
+    """Places that a document is related to, as short texts."""
+    found = related(base.service, dataset_id, name, line, top_k=_MOST_RELATED)
+
+    def place(hit: Hit) -> str:
+        return " ".join([f"{hit.doc_name}:{hit.start_line}", *hit.heading_path[-1:]])
+
+    places = {
+        "defined": list(map(place, found.definitions)),
+        "used_by": list(map(place, found.users)),
+        "links_to": list(found.cited),
+        "linked_from": list(map(place, found.citing)),
+    }
+    return {kind: some for kind, some in places.items() if some}
 
 
 def _document(base: Base, dataset_id: str, name: str, version: int | None) -> SourceDocument:
@@ -307,7 +331,8 @@ def put_tool(base: Base) -> Tool:
                 "replaced.",
             },
             "content": ARGUMENTS["content"],
-            "metadata": ARGUMENTS["metadata"],
+            # What values may be is said in words: each session of a model pays for the schema.
+            "metadata": {**ARGUMENTS["metadata"], "additionalProperties": True},
         },
         ["name", "content"],
         _put,

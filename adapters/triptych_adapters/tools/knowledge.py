@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from triptych.service import Service
+from triptych.service import KnowledgeBase
 from triptych_adapters.services import check_service
 from triptych_adapters.tools.base import Base
 from triptych_adapters.tools.documents import get_tool, list_tool, put_tool
@@ -28,7 +28,7 @@ _NEEDS: Final = ("search", "context", "get_document", "list_documents", "layer",
 
 
 def knowledge_tools(
-    service: Service,
+    service: KnowledgeBase,
     *,
     dataset_id: str | None = None,
     max_tokens: int = DEFAULT_MAX_TOKENS,
@@ -46,7 +46,7 @@ def knowledge_tools(
     errors, which may name hosts and files.
 
     Raises:
-        ValidationError: ``service`` is not a Service, or an argument is invalid.
+        ValidationError: ``service`` is not a KnowledgeBase, or an argument is invalid.
     """
     check_service(service, "knowledge_tools", *_NEEDS)
     base = Base(

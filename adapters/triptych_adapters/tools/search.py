@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import attrs
@@ -10,7 +10,7 @@ import attrs
 from triptych.answers.pack import ContextPack
 from triptych.records import Explanation, Layer, Query, Scope
 from triptych.records.serialization import to_json as to_plain
-from triptych.service import Service
+from triptych.service import KnowledgeBase
 from triptych.text.tokens import TokenCounter
 from triptych_adapters.services import check_service
 from triptych_adapters.tools.base import CONTEXT, CURSOR, HIT, HITS, QUOTED, Base, compact
@@ -47,18 +47,25 @@ def search_tool(base: Base) -> Tool:
             "query": QUERY["query"],
             "scope": {
                 **QUERY["scope"],
-                "description": f"{QUERY['scope']['description']} "
-                "By default 'single' with a dataset_id, else 'all'.",
+                "description": "'single' searches dataset_id, 'all' every dataset. By default "
+                "'single' with a dataset_id, else 'all'.",
             },
             "dataset_id": {
                 **QUERY["dataset_id"],
-                "description": "The exact id of the dataset to search. Omit it to search all "
-                "datasets.",
+                "description": "The exact id of the dataset. Omit it to search all.",
             },
             "mode": mode_schema(getattr(base.service, "lanes", None)),
             "layer": {**QUERY["layer"], "default": str(Layer.DETAIL)},
             "top_k": {**QUERY["top_k"], "maximum": _MOST_HITS, "default": 5},
             "threshold": QUERY["threshold"],
+            "prefix": {
+                **ARGUMENTS["prefix"],
+                "description": "Only documents whose name begins so, such as 'guide/'.",
+            },
+            "where": {
+                **QUERY["where"],
+                "description": "Only documents with this metadata, as for knowledge_list.",
+            },
             "why": {
                 "type": "string",
                 "description": "The name of a document that you expected: 'why' of the answer "
@@ -88,6 +95,7 @@ def _search(base: Base, arguments: dict[str, Any]) -> dict[str, Any]:
         layer=arguments["layer"],
         top_k=arguments["top_k"],
         threshold=arguments.get("threshold"),
+        where=_where(arguments),
     )
     # Only what the tool's arguments decide; it does not take the query language.
     like = arguments.get("like")
@@ -96,7 +104,9 @@ def _search(base: Base, arguments: dict[str, Any]) -> dict[str, Any]:
     start = read_cursor(arguments["cursor"], asked) if "cursor" in arguments else Place()
     with base.own_dataset():
         result = (
-            base.service.similar(dataset_of(base, like, arguments), like, top_k=query.top_k)
+            base.service.similar(
+                dataset_of(base, like, arguments), like, top_k=query.top_k, where=query.where
+            )
             if like
             else base.service.search(query)
         )
@@ -117,12 +127,20 @@ def _search(base: Base, arguments: dict[str, Any]) -> dict[str, Any]:
     return base.fill_by_place(answer, "hits", hits, start, asked)
 
 
+def _where(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The filter that ``prefix`` and ``where`` are together."""
+    prefix, where = arguments.get("prefix"), arguments.get("where") or {}
+    named = {"doc_prefix": prefix} if prefix else {}
+    return {"$and": [named, where]} if named and where else named or where
+
+
 def _why(told: Explanation, max_tokens: int) -> dict[str, Any]:
     """An explanation in few words, clipped where the query is long."""
     obstacles = [f"{each.kind}: {each.message}" for each in told.obstacles]
     return {
         "rank": told.rank,
         "ranks": {lane.lane: lane.rank for lane in told.lanes},
+        "as_code": clip(", ".join(told.as_code), max(max_tokens // 8, 1)),
         "obstacles": [clip(each, max(max_tokens // 8, 1)) for each in obstacles[:4]],
         "lacking": clip(" ".join(told.lacking), max(max_tokens // 2, 1)),
     }
@@ -145,7 +163,7 @@ def _bounded(warnings: Sequence[str], max_tokens: int) -> list[str]:
 
 
 def context_tool(
-    service: Service,
+    service: KnowledgeBase,
     *,
     dataset_id: str | None = None,
     max_tokens: int = DEFAULT_MAX_TOKENS,
@@ -159,7 +177,7 @@ def context_tool(
     JSON, or Markdown with the same fields. Without ``reasons`` warnings omit messages of errors.
 
     Raises:
-        ValidationError: ``service`` is not a Service, or an argument is invalid.
+        ValidationError: ``service`` is not a KnowledgeBase, or an argument is invalid.
     """
     check_service(service, "context_tool", "context")
     return context_of(
@@ -203,13 +221,12 @@ def context_of(base: Base) -> Tool:
                 **ARGUMENTS["prefix_tokens"],
                 "maximum": base.max_tokens // 2,
                 "description": "Maximum number of tokens of 'prefix': abstracts and overviews of "
-                "the documents, the same for every question. Part of token_budget. Omit it for no "
-                "prefix.",
+                "the documents, the same for every question. Part of token_budget.",
             },
             "prefix_digest": {
                 "type": "string",
                 "description": "The prefix_digest of an earlier answer whose prefix you have: an "
-                "unchanged prefix is omitted, and 'context' does not repeat it either.",
+                "unchanged prefix is omitted.",
             },
         },
         ["query"],

@@ -13,7 +13,7 @@ import attrs
 from triptych.errors import AccessDeniedError
 from triptych.layers import ExtractiveSummarizer, LayerBuilder, LayerPlan, LayerReport
 from triptych.records import DatasetStats
-from triptych.service import Service
+from triptych.service import KnowledgeBase
 from triptych.service.operations import Effect
 from triptych_adapters.wire.arguments import object_schema
 from triptych_adapters.wire.operations import ARGUMENTS, Operation
@@ -23,7 +23,7 @@ MOST_COUNTED: Final = 5_000
 """Layers of a dataset up to which the stale ones are counted: that reads all of them."""
 
 
-def stale_layers(service: Service, stats: Sequence[DatasetStats]) -> dict[str, int | None]:
+def stale_layers(service: KnowledgeBase, stats: Sequence[DatasetStats]) -> dict[str, int | None]:
     """Return how many layers of each dataset are stale; None if it has more than
     `MOST_COUNTED`."""
     found: dict[str, int | None] = {}
@@ -65,12 +65,12 @@ class LayerBuild:
 
 @attrs.frozen(kw_only=True, slots=True)
 class _BuildLayers(Operation):
-    def run(self, service: Service, /, pipeline: str = "", **arguments: Any) -> LayerBuild:
+    def run(self, service: KnowledgeBase, /, pipeline: str = "", **arguments: Any) -> LayerBuild:
         """Build the stale layers with the model of ``service``."""
         return _build(service, **arguments)
 
 
-def check_may_build(service: Service) -> None:
+def check_may_build(service: KnowledgeBase) -> None:
     """Refuse whoever does not see whole datasets, or may not write.
 
     Raises:
@@ -85,7 +85,7 @@ def check_may_build(service: Service) -> None:
 
 
 def _build(
-    service: Service,
+    service: KnowledgeBase,
     dataset_id: str,
     *,
     names: Sequence[str] | None = None,

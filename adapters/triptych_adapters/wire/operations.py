@@ -16,7 +16,7 @@ import attrs
 
 from triptych import answers, records
 from triptych._internal.progress import ProgressCallback
-from triptych.answers import AnswerReceipt, Citation
+from triptych.answers import AnswerReceipt, Citation, ProofPolicy
 from triptych.answers.options import ASK_DEFAULTS, CONTEXT_DEFAULTS, FORM_DEFAULTS
 from triptych.answers.pack import ContextReceipt
 from triptych.answers.pieces import FORMATS
@@ -33,7 +33,7 @@ from triptych.records import (
     Scope,
 )
 from triptych.records.serialization import from_dict, to_json
-from triptych.service import Service
+from triptych.service import KnowledgeBase
 from triptych.service.operations import Effect, OperationTraits, operations_of
 from triptych_adapters.wire.arguments import (
     json_schema,
@@ -79,7 +79,7 @@ class Operation:
     parameters: Mapping[str, Any] = attrs.field(repr=False)
     result: Any
 
-    def run(self, service: Service, /, pipeline: str = "", **arguments: Any) -> Any:
+    def run(self, service: KnowledgeBase, /, pipeline: str = "", **arguments: Any) -> Any:
         """Call the method with Python arguments; return its Python result.
 
         ``pipeline`` is the name of the pipeline to use.
@@ -103,7 +103,7 @@ class Operation:
             for name, value in values.items()
         }
 
-    def call(self, service: Service, arguments: Mapping[str, Any] | str) -> Any:
+    def call(self, service: KnowledgeBase, arguments: Mapping[str, Any] | str) -> Any:
         """Call the method with external arguments; return the result as plain data for JSON.
 
         Raises:
@@ -232,6 +232,7 @@ QUERY: Final[Mapping[str, _Schema]] = {
 ARGUMENTS: Final[Mapping[str, _Schema]] = {
     "abstain_if_weak": _flag("Whether to abstain also if the evidence is weak."),
     "after": _text("Only names after this one, the last of the previous page."),
+    "answer": _text("The text of the receipt's answer, whose claims are to be looked up again."),
     "citation": {**json_schema(Citation), "description": "A citation from a context."},
     "content": _text("The whole text, Markdown or plain."),
     "dataset_id": _text("The exact id of the dataset."),
@@ -293,6 +294,11 @@ ARGUMENTS: Final[Mapping[str, _Schema]] = {
         1,
     ),
     "probe": _flag("Whether to test the embedder with two words."),
+    "proof": _text(
+        "What happens to a sentence with a quotation, figure, date, name or code that is not in "
+        "the passages that it cites: 'mark' warns, 'drop' leaves the sentence out, 'refuse' fails.",
+        enum=list(get_args(ProofPolicy)),
+    ),
     "prompt_sig": _text(
         "The signature of the prompt and model that made the layer; empty for a person."
     ),
@@ -313,7 +319,7 @@ ARGUMENTS: Final[Mapping[str, _Schema]] = {
 """The other arguments by name; a name has the same meaning in all operations."""
 
 
-_OF_THE_OBJECT: Final = frozenset({"ask_stream", "dataset", "follow", "pipeline", "restricted"})
+_OF_THE_OBJECT: Final = frozenset({"ask_stream", "follow"})
 """Methods that return Python objects or iterators, which are not operations."""
 
 _OF_PIECES: Final = frozenset({"layer", "top_k", "offset", "per_document"})
@@ -330,7 +336,7 @@ _WITHOUT: Final[Mapping[str, Set[str]]] = {
 
 def _operation(name: str, traits: OperationTraits) -> Operation:
     """Return the operation. Arguments without a description here are only for Python."""
-    method = getattr(Service, name)
+    method = getattr(KnowledgeBase, name)
     properties: dict[str, _Schema] = {}
     required: list[str] = []
     for argument, schema, default in _arguments(method):
@@ -383,7 +389,7 @@ def _plain(default: Any) -> Any:
 
 OPERATIONS: Final[Mapping[str, Operation]] = {
     name: _operation(name, traits)
-    for name, traits in operations_of(Service).items()
+    for name, traits in operations_of(KnowledgeBase).items()
     if name not in _OF_THE_OBJECT
 }
 """Every operation of a Service by name, in the order of the class."""

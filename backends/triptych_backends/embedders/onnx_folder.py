@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,22 @@ def cpu_session(model: bytes | str, *, user: str) -> Any:
     options.log_severity_level = 3  # errors: it would write warnings to standard error
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     return runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def digest_of(files: Sequence[Path], *, user: str, also: bytes = b"") -> str:
+    """Twelve digits of the SHA-256 of ``also`` and of the files.
+
+    Raises:
+        NotAvailableError: one cannot be read.
+    """
+    digest = hashlib.sha256(also)
+    for path in files:
+        try:
+            with path.open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+        except OSError as error:
+            raise NotAvailableError(f"{user} cannot read {path} ({error.strerror})") from error
+    return digest.hexdigest()[:12]
 
 
 class OnnxFolder:
@@ -110,17 +126,11 @@ class OnnxFolder:
             )
         return session
 
-    def _read_digest(self) -> str:
-        digest = hashlib.sha256()
+    @property
+    def files(self) -> list[Path]:
+        """The files of the model and its tokenizer."""
         data = self._path.with_name(f"{self._path.name}_data")  # of a model above two gigabytes
-        for path in (self._path, data, self.folder / "tokenizer.json"):
-            if path == data and not data.exists():
-                continue
-            try:
-                with path.open("rb") as file:
-                    digest.update(hashlib.file_digest(file, "sha256").digest())
-            except OSError as error:
-                raise NotAvailableError(
-                    f"{self._user} cannot read {path} ({error.strerror})"
-                ) from error
-        return digest.hexdigest()[:12]
+        return [self._path, *([data] if data.exists() else ()), self.folder / "tokenizer.json"]
+
+    def _read_digest(self) -> str:
+        return digest_of(self.files, user=self._user)

@@ -17,8 +17,7 @@ from triptych_backends.filesystem.change_set import ChangeSet
 from triptych_backends.filesystem.contents import (
     BEHIND,
     FileContent,
-    FileLayer,
-    FileSidecar,
+    Parsed,
     RejectedFile,
     find_content,
     find_layer,
@@ -26,11 +25,11 @@ from triptych_backends.filesystem.contents import (
 )
 from triptych_backends.filesystem.formats import Sidecar
 from triptych_backends.filesystem.layout import document_file, layer_paths
-from triptych_backends.filesystem.stat_cache import FileRecord, TrackedFile
+from triptych_backends.filesystem.stat_cache import TrackedFile
 
 
 def adopt_document(
-    change: ChangeSet, name: str, path: str, known: TrackedFile | None
+    change: ChangeSet, name: str, path: str, known: Sidecar | None
 ) -> RejectedFile | None:
     """Let ``change`` take over what happened to the files of a document by hand."""
     disk, folder = change.workspace.disk, change.home.folder
@@ -38,14 +37,15 @@ def adopt_document(
     if isinstance(file, RejectedFile):
         entry = None if file.reason.startswith(BEHIND) else disk.entry(file.path)
         if entry is not None:
-            change.reject(file.path, entry.seen, file.reason)
+            change.reject(file.path, entry)
         return file
     found = find_sidecar(disk, folder, path)
-    side = found.sidecar if isinstance(found, FileSidecar) else None
+    side = found.value if isinstance(found, Parsed) else None
     if file is None:
-        versions = [state.version for state in (side, known and known.sidecar) if state]
-        if versions:
-            change.remove(name, path, max(versions), None)
+        states = [state for state in (side, known) if state]
+        if states:
+            latest = max(states, key=lambda state: state.version)
+            change.remove(attrs.evolve(latest, name=name, path=path), None)
         return None
     if side is not None and side.name != name:
         return RejectedFile(
@@ -64,28 +64,27 @@ def _merge(
     name: str,
     path: str,
     file: FileContent,
-    found: FileSidecar | RejectedFile | None,
-    known: TrackedFile | None,
+    found: Parsed[Sidecar] | RejectedFile | None,
+    mirrored: Sidecar | None,
 ) -> None:
     """What the file, its sidecar and the mirror say of a document, brought together."""
-    side = found.sidecar if isinstance(found, FileSidecar) else None
-    mirrored = known.sidecar if known else None
-    fits = side if side is not None and side.sha256 == file.digest else None
-    if fits and isinstance(found, FileSidecar):
+    side = found.value if isinstance(found, Parsed) else None
+    fits = side if side is not None and side.sha256 == file.record.sha256 else None
+    if fits and isinstance(found, Parsed):
         if mirrored is not None and fits.same(mirrored):
-            change.remember(mirrored, file.seen, found.seen, file.looked)
+            change.remember(mirrored, file.record, found.file.record)
             return
         # A version that a checkout brought, or that the mirror has lost, is kept if it
         # cannot have been another one's here.
         if fits.version > max(mirrored.version if mirrored else 0, change.floor):
-            change.take(fits, file.data, file.seen, found.seen, file.looked)
+            change.take(fits, file.data, file.record, found.file.record)
             return
-    if mirrored is not None and mirrored.sha256 == file.digest:
+    if mirrored is not None and mirrored.sha256 == file.record.sha256:
         # The sidecar alone was lost, or was set back to an earlier one that says the same.
         base = side or mirrored
         alike = base.system == mirrored.system and same_metadata(base.metadata, mirrored.metadata)
         if alike and base.version <= mirrored.version:
-            change.put(mirrored, file.data, write=False)
+            change.put(mirrored, file.data, file.record)
             return
     latest = side or mirrored
     used = [change.home.deleted_version, change.floor]
@@ -94,7 +93,7 @@ def _merge(
         Sidecar(
             name=name,
             path=path,
-            sha256=file.digest,
+            sha256=file.record.sha256,
             version=max(used) + 1,
             updated_at=datetime.now(UTC),
             metadata=latest.metadata if latest else {},
@@ -107,15 +106,15 @@ def _merge(
             ),
         ),
         file.data,
-        write=False,
+        file.record,
     )
 
 
 def adopt_by_name(change: ChangeSet, name: str) -> RejectedFile | None:
     """`adopt_document` of the document of this name, wherever it stands."""
     workspace = change.workspace
-    known = workspace.known(change.home.id, name)
-    path = known.record.path if known else workspace.find_path(change.home.folder, name)
+    known = workspace.cache.document(change.home.id, name)
+    path = known.path if known else workspace.find_path(change.home.folder, name)
     return None if path is None else adopt_document(change, name, path, known)
 
 
@@ -131,7 +130,7 @@ def adopt_now(change: ChangeSet, name: str) -> None:
     change.commit()
 
 
-def adopt_layer(change: ChangeSet, path: str, known: FileRecord | None) -> RejectedFile | None:
+def adopt_layer(change: ChangeSet, path: str, known: TrackedFile | None) -> RejectedFile | None:
     """Let ``change`` take over what happened to a layer's file by hand."""
     found = find_layer(change.workspace.disk, path)
     if found is None:
@@ -140,29 +139,27 @@ def adopt_layer(change: ChangeSet, path: str, known: FileRecord | None) -> Rejec
         return None
     if isinstance(found, RejectedFile):
         return found
-    problem = _misfiled(change, path, found, known)
+    layer = found.value
+    problem = _misfiled(change, path, layer, known)
     if problem is not None:
         return problem
-    layer, file = found.layer, found.file
     try:
         mirrored = change.workspace.mirror.layers.get(change.home.id, layer.doc_name, layer.layer)
     except CorruptStoreError:
         mirrored = None  # the file has it
-    kind = str(layer.layer)
     if mirrored is not None and same_layer(mirrored, layer):
-        change.remember_layer(layer.doc_name, kind, path, file.digest, file.seen, file.looked)
+        change.remember_layer(layer, path, found.file.record)
     else:
-        change.take_layer(layer, path, file.digest, file.seen, file.looked)
+        change.take_layer(layer, path, found.file.record)
     return None
 
 
 def _misfiled(
-    change: ChangeSet, path: str, found: FileLayer, known: FileRecord | None
+    change: ChangeSet, path: str, layer: DerivedLayer, known: TrackedFile | None
 ) -> RejectedFile | None:
-    layer = found.layer
     name, kind, dataset = layer.doc_name, str(layer.layer), change.home.id
-    document = change.workspace.known(dataset, name)
-    taken = change.pending(name) or (document.sidecar if document else None)
+    document = change.workspace.cache.document(dataset, name)
+    taken = change.pending(name) or document
     places = layer_paths(change.home.folder, name, kind, taken.path if taken else None)
     wrong = ""
     if layer.dataset_id != dataset or path not in places:

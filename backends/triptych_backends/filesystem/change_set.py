@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Iterable
 
 import attrs
 
 from triptych.errors import StoreError
 from triptych.records import DerivedLayer, SourceDocument
+from triptych.scan import FileRecord, FileStat
 from triptych_backends.filesystem import history, stat_cache
 from triptych_backends.filesystem.contents import RejectedFile, find_home
-from triptych_backends.filesystem.disk import FileStat
 from triptych_backends.filesystem.formats import (
     MOST_VERSION,
     DatasetManifest,
     Sidecar,
+    state_of,
     write_home,
     write_layer as layer_bytes,
     write_sidecar,
@@ -33,7 +35,7 @@ from triptych_backends.filesystem.layout import (
     sidecar_file,
     sidecars_folder,
 )
-from triptych_backends.filesystem.stat_cache import FileRecord, TrackedFile
+from triptych_backends.filesystem.stat_cache import CONTENT, REJECT, SIDECAR, TrackedFile
 from triptych_backends.filesystem.workspace import Workspace
 from triptych_backends.sql import chunk_sets, deletes
 from triptych_backends.sql.document_rows import DocumentRow, read_rows, write_rows
@@ -57,11 +59,7 @@ class ChangeSet:
         mirrored: Dataset | None,
     ) -> None:
         self.home = home
-        self._mirrored = (
-            (mirrored.live, mirrored.config, mirrored.deleted_version)
-            if mirrored
-            else (False, None, 0)
-        )
+        self._mirrored = state_of(mirrored)
         self.workspace = workspace
         self._written = written or DatasetManifest(id=home.id, folder=home.folder)
         self._plan = Intent(datasets={home.id})
@@ -72,13 +70,9 @@ class ChangeSet:
         self._gone_layers: list[tuple[str, str]] = []
         self._leftovers: list[str] = []
         self.leftovers: list[str] = []
-        self._records: dict[tuple[str, str], FileRecord] = {}
-        self._rejects: dict[str, FileRecord] = {}
+        self._files: dict[tuple[str, str], TrackedFile] = {}
         self._forgotten: set[tuple[str, str]] = set()
-        self._settled: list[FileRecord] = []
-        self._freed: set[str] = set()
         self._nodes: dict[str, tuple[str, bool]] = {}
-        self._created = False
         self._ended = False
 
     @classmethod
@@ -87,10 +81,10 @@ class ChangeSet:
         folder = workspace.folder(dataset) or workspace.new_folder(dataset)
         with workspace.database.reading() as session:
             mirrored = find_dataset(session, dataset)
-        told = find_home(workspace.disk, folder)
-        if isinstance(told, RejectedFile) and mirrored is None:
-            raise told.error(workspace.where)
-        written = told if isinstance(told, DatasetManifest) else None
+        found = find_home(workspace.disk, folder)
+        if isinstance(found, RejectedFile) and mirrored is None:
+            raise found.error(workspace.where)
+        written = found if isinstance(found, DatasetManifest) else None
         home = written or DatasetManifest(id=dataset, folder=folder)
         if mirrored is not None:
             home = attrs.evolve(
@@ -115,14 +109,12 @@ class ChangeSet:
             or self._layers
             or self._gone_layers
             or self._leftovers
-            or self._records
-            or self._rejects
+            or self._files
             or self._forgotten
-            or self._settled
             or self._ended
             or self._plan.removals
             or self.home != self._written
-            or (self.home.live, self.home.config, self.home.deleted_version) != self._mirrored
+            or state_of(self.home) != self._mirrored
         )
 
     def set_home(self, **values: object) -> None:
@@ -153,28 +145,21 @@ class ChangeSet:
 
     # Documents
 
-    def put(self, sidecar: Sidecar, content: bytes, *, write: bool) -> None:
-        """Store a document: in its file as well, if ``write``, and always in its sidecar."""
+    def put(self, sidecar: Sidecar, content: bytes, file: FileRecord | None = None) -> None:
+        """Store a document in its sidecar, and in its file, unless that has it: ``file``."""
         if sidecar.version >= MOST_VERSION:
             raise StoreError(
                 f"the versions of dataset {self.home.id!r} are used up: a sidecar file or "
                 "dataset.json has a version near the maximum; correct it by hand"
             )
-        file = document_file(self.home.folder, sidecar.path)
-        place = sidecar_file(self.home.folder, sidecar.path)
-        if write:
-            self._plan.writes[file] = content
-        self._plan.writes[place] = write_sidecar(sidecar)
-        self.take(sidecar, content, None, None, time.time_ns())
+        if file is None:
+            self._plan.writes[document_file(self.home.folder, sidecar.path)] = content
+            file = FileRecord(None, sidecar.sha256)
+        data = write_sidecar(sidecar)
+        self._plan.writes[sidecar_file(self.home.folder, sidecar.path)] = data
+        self.take(sidecar, content, file, _written(data))
 
-    def take(
-        self,
-        sidecar: Sidecar,
-        content: bytes,
-        seen: FileStat | None,
-        side: FileStat | None,
-        looked: int,
-    ) -> None:
+    def take(self, sidecar: Sidecar, content: bytes, file: FileRecord, side: FileRecord) -> None:
         """Mirror a document that stands in its files."""
         before = self._documents.get(sidecar.name)
         if before is not None and before[0].version < sidecar.version:
@@ -183,55 +168,61 @@ class ChangeSet:
         self._documents[sidecar.name] = (sidecar, content)
         if not self.home.live:
             self.set_home(live=True)
-        self.remember(sidecar, seen, side, looked)
+        self.remember(sidecar, file, side)
 
-    def remember(
-        self, sidecar: Sidecar, seen: FileStat | None, side: FileStat | None, looked: int
-    ) -> None:
-        """Remember what a document's files look like."""
-        file = document_file(self.home.folder, sidecar.path)
-        for end, part in enumerate(file):
+    def remember(self, sidecar: Sidecar, file: FileRecord, side: FileRecord) -> None:
+        """Remember the records of a document's files."""
+        path = document_file(self.home.folder, sidecar.path)
+        for end, part in enumerate(path):
             if part == "/":
-                self._nodes.setdefault(fold(file[:end]), (file[:end], True))
-        self._nodes[fold(file)] = (file, False)
-        self._forgotten.add((file, stat_cache.REJECT))
-        self._records[sidecar.name, ""] = FileRecord(
-            sidecar.name, "", sidecar.path, sidecar.sha256, seen, side, looked
+                self._nodes.setdefault(fold(path[:end]), (path[:end], True))
+        self._nodes[fold(path)] = (path, False)
+        self._forget(path, REJECT)
+        self._track(sidecar.name, CONTENT, path, file)
+        self._track(sidecar.name, SIDECAR, sidecar_file(self.home.folder, sidecar.path), side)
+
+    def _track(self, name: str, kind: str, path: str, record: FileRecord) -> None:
+        self._files[name, kind] = TrackedFile(
+            name=name, kind=kind, path=path, stat=record.stat, sha256=record.sha256
         )
 
-    def remove(self, name: str, path: str, version: int, digest: str | None) -> None:
+    def _forget(self, name: str, kind: str) -> None:
+        self._files.pop((name, kind), None)
+        self._forgotten.add((name, kind))
+
+    def remove(self, sidecar: Sidecar, digest: str | None) -> None:
         """Delete a document with its sidecar and its layers.
 
         ``digest`` is its file's, None when that is gone already.
         """
-        self.use_up(version)
+        folder = self.home.folder
+        self.use_up(sidecar.version)
         if digest is not None:
-            self._plan.removals[document_file(self.home.folder, path)] = digest
-        self._plan.removals[sidecar_file(self.home.folder, path)] = None
-        history.forget_document(self.workspace.disk, self._plan, self.home.folder, name)
-        self._freed.add(document_file(self.home.folder, path))
-        self._gone[name] = None
-        self._forgotten.add((name, ""))
-        self._remove_layers(name)
+            self._plan.removals[document_file(folder, sidecar.path)] = digest
+        self._plan.removals[sidecar_file(folder, sidecar.path)] = None
+        history.forget_document(self.workspace.disk, self._plan, folder, sidecar.name)
+        self._gone[sidecar.name] = None
+        self._forget(sidecar.name, CONTENT)
+        self._forget(sidecar.name, SIDECAR)
+        self._remove_layers(sidecar.name)
 
     def forget_versions(self, name: str, *, below: int) -> None:
         """Delete the old versions of a document that are below one."""
         disk, folder = self.workspace.disk, self.home.folder
         history.forget_document(disk, self._plan, folder, name, below=below)
 
-    def reject(self, path: str, seen: FileStat, reason: str) -> None:
+    def reject(self, path: str, stat: FileStat) -> None:
         """Remember a file (from the root) that is not a document."""
-        self._rejects[path] = FileRecord(
-            path, stat_cache.REJECT, path, reason, seen, None, time.time_ns()
-        )
+        proof = stat.unless_racy(time.time_ns())
+        self._track(path, REJECT, path, FileRecord(proof, ""))
 
-    def forget(self, name: str, kind: str) -> None:
-        """Forget what was seen of a file that is gone."""
-        self._forgotten.add((name, kind))
+    def forget_rejected(self, path: str) -> None:
+        """Forget a file that was not a document, and is gone."""
+        self._forget(path, REJECT)
 
-    def settle(self, found: list[FileRecord]) -> None:
-        """Remember that these were looked at again, and are as they were."""
-        self._settled += found
+    def confirm(self, files: Iterable[TrackedFile]) -> None:
+        """Remember that these have the bytes that they had."""
+        self._files |= {(file.name, file.kind): file for file in files}
 
     # Layers
 
@@ -240,27 +231,22 @@ class ChangeSet:
         data = layer_bytes(layer)
         if data != stored:
             self._plan.writes[path] = data
-        self.take_layer(layer, path, hashlib.sha256(data).hexdigest(), None, time.time_ns())
+        self.take_layer(layer, path, _written(data))
 
-    def take_layer(
-        self, layer: DerivedLayer, path: str, digest: str, seen: FileStat | None, looked: int
-    ) -> None:
+    def take_layer(self, layer: DerivedLayer, path: str, file: FileRecord) -> None:
         """Mirror a layer that stands in its file."""
         self._layers.append(layer)
-        self.remember_layer(layer.doc_name, str(layer.layer), path, digest, seen, looked)
+        self.remember_layer(layer, path, file)
 
-    def remember_layer(
-        self, name: str, kind: str, path: str, digest: str, seen: FileStat | None, looked: int
-    ) -> None:
-        """Remember what a layer's file looks like."""
-        self._forgotten.add((path, stat_cache.REJECT))
-        self._records[name, kind] = FileRecord(name, kind, path, digest, seen, None, looked)
+    def remember_layer(self, layer: DerivedLayer, path: str, file: FileRecord) -> None:
+        """Remember the record of a layer's file."""
+        self._track(layer.doc_name, str(layer.layer), path, file)
 
-    def remove_layer(self, record: FileRecord) -> None:
+    def remove_layer(self, file: TrackedFile) -> None:
         """Delete a layer."""
-        self._plan.removals[record.path] = record.digest
-        self._gone_layers.append((record.name, record.kind))
-        self._forgotten.add((record.name, record.kind))
+        self._plan.removals[file.path] = file.sha256
+        self._gone_layers.append((file.name, file.kind))
+        self._forget(file.name, file.kind)
 
     def remove_leftovers(self, name: str) -> None:
         """Delete the layers under a name without a document, and what is noted of them."""
@@ -268,10 +254,8 @@ class ChangeSet:
         self._remove_layers(name)
 
     def _remove_layers(self, name: str) -> None:
-        with self.workspace.database.reading() as session:
-            found = stat_cache.find_layers(session, self.home.id, name)
-        for record in found:
-            self.remove_layer(record)
+        for file in self.workspace.cache.layers(self.home.id, name):
+            self.remove_layer(file)
 
     # The whole dataset
 
@@ -280,19 +264,17 @@ class ChangeSet:
         disk = self.workspace.disk
         if disk.make_folder(self.home.folder):
             disk.sync_folder("")
-        self._created = True
         self.set_home(live=True)
 
-    def end(self, documents: list[TrackedFile], layers: list[FileRecord]) -> None:
+    def end(self, documents: Iterable[Sidecar], layers: Iterable[TrackedFile]) -> None:
         """Delete the dataset."""
-        for known in documents:
-            sidecar = known.sidecar
+        for sidecar in documents:
             self.use_up(sidecar.version)
             file = document_file(self.home.folder, sidecar.path)
             self._plan.removals[file] = sidecar.sha256
             self._plan.removals[sidecar_file(self.home.folder, sidecar.path)] = None
-        for record in layers:
-            self._plan.removals[record.path] = record.digest
+        for layer in layers:
+            self._plan.removals[layer.path] = layer.sha256
         history.forget_dataset(self.workspace.disk, self._plan, self.home.folder)
         self.set_home(live=False, config=None)
         self._ended = True
@@ -307,20 +289,11 @@ class ChangeSet:
         self._keep_versions()
         if self._plan.writes or self._plan.removals:
             workspace.journal.apply(self._plan)
-        records = [*self._settled, *map(self._read_back, self._records.values())]
         with workspace.database.writing(durable=False) as tx:
             self._mirror(tx)
             stat_cache.keep_folder(tx, home.id, home.folder)
             stat_cache.forget(tx, home.id, self._forgotten)
-            for path in self._freed.union(self._plan.removals):
-                stat_cache.forget_node(tx, fold(path), path)
-            for record in [*records, *self._rejects.values()]:
-                if record.seen is not None:
-                    stat_cache.keep(tx, home.id, record)
-            for record in self._records.values():
-                _keep_nodes(tx, self._file(record))
-            if self._created:
-                stat_cache.keep_node(tx, fold(home.folder), home.folder, folder=True)
+            stat_cache.keep(tx, home.id, self._files.values())
             if self._ended:
                 stat_cache.drop_dataset(tx, home.id)
         if self._plan.writes or self._plan.removals:
@@ -329,23 +302,23 @@ class ChangeSet:
 
     def _keep_versions(self) -> None:
         """Plan to keep what the documents of this change were before."""
-        workspace, folder = self.workspace, self.home.folder
+        workspace, folder, disk = self.workspace, self.home.folder, self.workspace.disk
         for name, (sidecar, _) in self._documents.items():
             replaced = self._replaced.get(name, [])
+            kept: list[int] = []
+            # If this change deletes another of the name, what that one was goes with it.
+            if name not in self._gone:
+                known = workspace.cache.document(self.home.id, name)
+                old = known.version if known else sidecar.version
+                if old < sidecar.version and workspace.history and not self._may_be_deleted(old):
+                    before = workspace.mirror.documents.get(self.home.id, name)
+                    replaced = [*([before] if before else []), *replaced]
+                if known is None and disk.entry(sidecar_file(folder, sidecar.path)) is None:
+                    # Whatever is left there is of another document, which was deleted.
+                    history.forget_document(disk, self._plan, folder, name)
+                kept = history.kept(disk, folder, name)
             current = (name, sidecar.version)
-            if name in self._gone:
-                # Put in place of one that this change deletes: what that one was goes with it.
-                history.keep_new(self._plan, folder, current, replaced, workspace.history)
-                continue
-            known = workspace.known(self.home.id, name)
-            old = known.sidecar.version if known else sidecar.version
-            if old < sidecar.version and workspace.history and not self._may_be_deleted(old):
-                before = workspace.mirror.documents.get(self.home.id, name)
-                replaced = [*([before] if before else []), *replaced]
-            if known is None and workspace.disk.entry(sidecar_file(folder, sidecar.path)) is None:
-                # Whatever is left there is of another document, which was deleted.
-                history.forget_document(workspace.disk, self._plan, folder, name)
-            history.keep(workspace.disk, self._plan, folder, current, replaced, workspace.history)
+            history.keep(self._plan, folder, current, replaced, kept, workspace.history)
 
     def _may_be_deleted(self, version: int) -> bool:
         """Whether a mirrored document may have been deleted, and made again, unseen by the mirror.
@@ -354,20 +327,6 @@ class ChangeSet:
         replaced it kept it.
         """
         return self.floor < self._written.deleted_version >= version
-
-    def _file(self, record: FileRecord) -> str:
-        return record.path if record.kind else document_file(self.home.folder, record.path)
-
-    def _read_back(self, record: FileRecord) -> FileRecord:
-        """The record with what this change wrote; without ``seen`` if the file is gone."""
-        disk, seen, side = self.workspace.disk, record.seen, record.side
-        if seen is None:
-            entry = disk.entry(self._file(record))
-            seen = entry.seen if entry else None
-        if side is None and not record.kind:
-            entry = disk.entry(sidecar_file(self.home.folder, record.path))
-            side = entry.seen if entry else None
-        return attrs.evolve(record, seen=seen, side=side)
 
     def _mirror(self, tx: SqliteTransaction) -> None:
         home = self.home
@@ -406,24 +365,17 @@ class ChangeSet:
     def _prune(self) -> None:
         """Remove folders that this left empty; the dataset's own only with the dataset."""
         workspace, folder = self.workspace, self.home.folder
-        tops = {folder, *(top(folder) for top in (sidecars_folder, layers_folder, history_folder))}
-        folders = {path.rpartition("/")[0] for path in self._plan.removals}
-        emptied = []
-        for path in sorted(folders, key=len, reverse=True):
+        tops = {folder, sidecars_folder(folder), layers_folder(folder), history_folder(folder)}
+        for path in sorted(
+            {path.rpartition("/")[0] for path in self._plan.removals}, key=len, reverse=True
+        ):
             while path and path not in tops and workspace.disk.remove_folder(path):
-                emptied.append(path)
                 path = path.rpartition("/")[0]
         if self._ended:
-            emptied += [top for top in tops if workspace.disk.remove_folder(top)]
-        if emptied:
-            with workspace.database.writing(durable=False) as tx:
-                for path in emptied:
-                    stat_cache.forget_node(tx, fold(path), path)
+            for top in tops:
+                workspace.disk.remove_folder(top)
 
 
-def _keep_nodes(tx: SqliteTransaction, path: str) -> None:
-    parts = path.split("/")
-    for end in range(1, len(parts)):
-        way = "/".join(parts[:end])
-        stat_cache.keep_node(tx, fold(way), way, folder=True)
-    stat_cache.keep_node(tx, fold(path), path, folder=False)
+def _written(data: bytes) -> FileRecord:
+    """The record of a file that a change writes: no stat proves yet that it has these bytes."""
+    return FileRecord(None, hashlib.sha256(data).hexdigest())

@@ -8,15 +8,13 @@ from collections.abc import Collection, Iterator
 from triptych.diagnostics import Check, FindingCollector
 from triptych.errors import CorruptStoreError
 from triptych.records import DerivedLayer, Finding, Layer
-from triptych_backends.filesystem import history, stat_cache
+from triptych_backends.filesystem import history
 from triptych_backends.filesystem.adoption import same_layer
 from triptych_backends.filesystem.contents import (
     FileContent,
-    FileLayer,
-    FileSidecar,
+    Parsed,
     RejectedFile,
     bad_name,
-    duplicates,
     find_content,
     find_home,
     find_layer,
@@ -24,29 +22,31 @@ from triptych_backends.filesystem.contents import (
     is_misplaced,
     is_utf8,
 )
-from triptych_backends.filesystem.disk import disk_errors
-from triptych_backends.filesystem.formats import DatasetManifest
+from triptych_backends.filesystem.disk import LinkError, disk_errors
+from triptych_backends.filesystem.formats import (
+    DatasetManifest,
+    FormatError,
+    Sidecar,
+    read_layer,
+    read_sidecar,
+)
 from triptych_backends.filesystem.layout import (
     DATASETS,
     INTENT,
     JOURNAL,
     LAYERS,
     OWN,
-    document_file,
     id_of,
-    layers_folder,
-    name_of,
-    sidecars_folder,
 )
-from triptych_backends.filesystem.reconcile import find_datasets
-from triptych_backends.filesystem.stat_cache import FileRecord, TrackedFile
+from triptych_backends.filesystem.reconcile import find_datasets, survey
+from triptych_backends.filesystem.stat_cache import CONTENT, REJECT, SIDECAR, TrackedFile
 from triptych_backends.filesystem.workspace import Workspace
 from triptych_backends.filesystem.writer import Writer
 from triptych_backends.sql.deferred import bindparam, select, tables as t, update
 
 
 def list_problems(workspace: Workspace) -> tuple[RejectedFile, ...]:
-    """Every problem, by path. Reads every file."""
+    """Every problem, by path."""
     found: dict[str, RejectedFile] = {}
 
     def tell(problem: RejectedFile | None) -> None:
@@ -65,69 +65,9 @@ def list_problems(workspace: Workspace) -> tuple[RejectedFile, ...]:
                     known = isinstance(find_home(workspace.disk, name), DatasetManifest)
                     tell(None if known or id_of(name) else bad_name(path, "dataset"))
         for dataset, folder in find_datasets(workspace).items():
-            home = find_home(workspace.disk, folder)
-            tell(home if not isinstance(home, DatasetManifest) else None)
-            for problem in (*_documents(workspace, dataset, folder), *_layers(workspace, folder)):
+            for problem in survey(workspace, dataset, folder):
                 tell(problem)
     return tuple(found[path] for path in sorted(found))
-
-
-def _documents(workspace: Workspace, dataset: str, folder: str) -> list[RejectedFile]:
-    problems: list[RejectedFile | None] = []
-    with workspace.database.reading() as session:
-        known = {
-            known.record.name: known.record.path
-            for known in stat_cache.find_documents(session, dataset)
-        }
-    for place, entry in workspace.disk.walk(folder):
-        path = place.removeprefix(f"{folder}/")
-        if not is_utf8(place):
-            problems.append(bad_name(place))
-            continue
-        if entry.kind != "file":
-            problems.append(is_misplaced(place, entry))
-            continue
-        content = find_content(workspace.disk, folder, path)
-        side = find_sidecar(workspace.disk, folder, path)
-        name = side.sidecar.name if isinstance(side, FileSidecar) else name_of(path)
-        if isinstance(content, RejectedFile):
-            problems.append(content)
-        elif name is None:
-            problems.append(bad_name(place))
-        elif known.get(name, path) != path:
-            problems.append(duplicates(place, name, document_file(folder, known[name])))
-        if isinstance(side, RejectedFile):
-            problems.append(side)
-    for place, entry in workspace.disk.walk(sidecars_folder(folder)):
-        problems.append(is_misplaced(place, entry) if is_utf8(place) else bad_name(place))
-    return [problem for problem in problems if problem is not None]
-
-
-def _layers(workspace: Workspace, folder: str) -> list[RejectedFile]:
-    problems: list[RejectedFile | None] = []
-    for path, _ in workspace.disk.walk(layers_folder(folder)):
-        if not is_utf8(path):
-            problems.append(bad_name(path))
-            continue
-        layer = find_layer(workspace.disk, path)
-        if isinstance(layer, FileLayer):
-            with workspace.database.reading() as session:
-                adopted = stat_cache.find_layers(
-                    session, layer.layer.dataset_id, layer.layer.doc_name
-                )
-            if path not in {record.path for record in adopted}:
-                problems.append(
-                    RejectedFile(
-                        path=path,
-                        reason=f"says that it is layer {layer.layer.layer} of "
-                        f"{layer.layer.doc_name!r} in {layer.layer.dataset_id!r}, which does not "
-                        "exist or has its layer elsewhere",
-                        remedy="put it right, or remove it",
-                    )
-                )
-        else:
-            problems.append(layer)
-    return [problem for problem in problems if problem is not None]
 
 
 _DATASET = select(t.dataset.c.id).where(t.dataset.c.name == bindparam("in_dataset"))
@@ -191,7 +131,7 @@ def check_files(writer: Writer, dataset_ids: Collection[str]) -> Iterator[Findin
         tally.add(check, place, remedy=problem.remedy)
     with disk_errors(workspace.where):
         for dataset in dataset_ids:
-            for kind, name in _differing(workspace, dataset):
+            for kind, name in dict.fromkeys(_differing(workspace, dataset)):
                 tally.add(CHECKS[kind], f"dataset {dataset!r}", name, dataset_id=dataset)
         if not workspace.database.read_only:
             for name in _left(writer):
@@ -206,41 +146,42 @@ def _differing(workspace: Workspace, dataset: str) -> Iterator[tuple[str, str]]:
     folder = workspace.folder(dataset)
     if folder is None:
         return
-    with workspace.database.reading() as session:
-        known = stat_cache.find_documents(session, dataset)
-        layers = stat_cache.find_layers(session, dataset)
-    for each in known:
-        record = each.record
-        found = find_content(workspace.disk, folder, record.path)
-        if found is None or isinstance(found, RejectedFile) or found.seen != record.seen:
-            continue  # edited or removed meanwhile, which is adopted; or reported by the survey
-        if found.digest != each.sidecar.sha256:
-            yield "files.checksum", record.name
-        elif _mirrored(workspace, dataset, record.name) != found.digest or not _told(
-            workspace, folder, each
-        ):
-            yield "files.mirror", record.name
-    for record in layers:
-        layer = find_layer(workspace.disk, record.path)
-        if not isinstance(layer, FileLayer) or layer.file.seen != record.seen:
+    documents = workspace.cache.documents(dataset)
+    for file in workspace.cache.files(dataset):
+        if file.kind == REJECT:
             continue
-        if layer.file.digest != record.digest:
-            yield "files.checksum", record.path
-        elif not _mirrors(workspace, dataset, record, layer.layer):
-            yield "files.mirror", record.path
+        try:
+            data, _ = workspace.disk.read(file.path)
+        except (OSError, LinkError):
+            continue  # removed meanwhile, which is adopted; or reported by the survey
+        known = documents.get(file.name)
+        if hashlib.sha256(data).hexdigest() != file.sha256:
+            # With another stat it was edited meanwhile, which is adopted.
+            if file.stat is not None and workspace.disk.entry(file.path) == file.stat:
+                yield "files.checksum", file.name if file.kind == CONTENT else file.path
+        elif not _mirrors(workspace, dataset, file, known, data):
+            yield "files.mirror", file.path if file.is_layer else file.name
 
 
-def _told(workspace: Workspace, folder: str, known: TrackedFile) -> bool:
-    """Whether a document's mirror says what its sidecar says, as far as that was adopted."""
-    side = find_sidecar(workspace.disk, folder, known.record.path)
-    if not isinstance(side, FileSidecar) or side.seen != known.record.side:
-        return True
-    return side.sidecar.same(known.sidecar)
-
-
-def _mirrors(workspace: Workspace, dataset: str, record: FileRecord, layer: DerivedLayer) -> bool:
+def _mirrors(
+    workspace: Workspace, dataset: str, file: TrackedFile, known: Sidecar | None, data: bytes
+) -> bool:
+    """Whether the mirror has what the ``data`` of a file says, as far as that was adopted."""
+    if file.kind == CONTENT:
+        return _mirrored(workspace, dataset, file.name) == file.sha256
     try:
-        mirrored = workspace.mirror.layers.get(dataset, record.name, Layer(record.kind))
+        if file.kind == SIDECAR:
+            return known is None or read_sidecar(data, known.path).same(known)
+        return _mirrors_layer(workspace, dataset, file, read_layer(data))
+    except FormatError:
+        return True
+
+
+def _mirrors_layer(
+    workspace: Workspace, dataset: str, file: TrackedFile, layer: DerivedLayer
+) -> bool:
+    try:
+        mirrored = workspace.mirror.layers.get(dataset, file.name, Layer(file.kind))
     except CorruptStoreError:
         return False  # its file has it
     return mirrored is not None and same_layer(mirrored, layer)
@@ -304,25 +245,21 @@ def _repair_mirror(writer: Writer, dataset: str) -> list[str]:
         if folder is None:
             return []
         repaired = _repair_contents(workspace, dataset, folder)
-        with workspace.database.reading() as session:
-            known = stat_cache.find_documents(session, dataset)
-            layers = stat_cache.find_layers(session, dataset)
         change = writer.change(dataset)
-        for each in known:
-            side = find_sidecar(workspace.disk, folder, each.record.path)
-            file = find_content(workspace.disk, folder, each.record.path)
-            if not isinstance(side, FileSidecar) or not isinstance(file, FileContent):
+        for each in workspace.cache.documents(dataset).values():
+            side = find_sidecar(workspace.disk, folder, each.path)
+            file = find_content(workspace.disk, folder, each.path)
+            if not isinstance(side, Parsed) or not isinstance(file, FileContent):
                 continue
-            if not _told(workspace, folder, each) and side.sidecar.sha256 == file.digest:
-                change.take(side.sidecar, file.data, file.seen, side.seen, file.looked)
+            if not side.value.same(each) and side.value.sha256 == file.record.sha256:
+                change.take(side.value, file.data, file.record, side.file.record)
                 repaired += 1
-        for record in layers:
-            found = find_layer(workspace.disk, record.path)
-            if isinstance(found, FileLayer) and not _mirrors(
-                workspace, dataset, record, found.layer
+        for tracked in workspace.cache.layers(dataset):
+            found = find_layer(workspace.disk, tracked.path)
+            if isinstance(found, Parsed) and not _mirrors_layer(
+                workspace, dataset, tracked, found.value
             ):
-                read = found.file
-                change.take_layer(found.layer, record.path, read.digest, read.seen, read.looked)
+                change.take_layer(found.value, tracked.path, found.file.record)
                 repaired += 1
         change.commit()
     return [f"read {repaired} documents and layers of dataset {dataset!r} from their files again"]
@@ -331,19 +268,17 @@ def _repair_mirror(writer: Writer, dataset: str) -> list[str]:
 def _repair_contents(workspace: Workspace, dataset: str, folder: str) -> int:
     """Of how many documents the mirrored content was read again."""
     repaired = 0
-    with workspace.database.reading() as session:
-        known = stat_cache.find_documents(session, dataset)
-    for each in known:
-        if _mirrored(workspace, dataset, each.record.name) == each.sidecar.sha256:
+    for each in workspace.cache.documents(dataset).values():
+        if _mirrored(workspace, dataset, each.name) == each.sha256:
             continue
-        found = find_content(workspace.disk, folder, each.record.path)
-        if isinstance(found, FileContent) and found.digest == each.sidecar.sha256:
+        found = find_content(workspace.disk, folder, each.path)
+        if isinstance(found, FileContent) and found.record.sha256 == each.sha256:
             with workspace.database.writing() as tx:
                 changed = tx.all(
                     _SET_CONTENT,
                     data=found.data,
                     length=len(found.data),
-                    called=each.record.name,
+                    called=each.name,
                     in_dataset=dataset,
                 )
                 # The index may have been built from what was there.

@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
-import time
+from collections.abc import Callable
+from typing import Generic, TypeVar
 
 import attrs
 
 from triptych.errors import CorruptStoreError
 from triptych.records import DerivedLayer
-from triptych_backends.filesystem.disk import MAX_SIZE, Disk, Entry, FileStat, LinkError
+from triptych.scan import FileRecord, FileStat
+from triptych_backends.filesystem.disk import MAX_SIZE, Disk, LinkError
 from triptych_backends.filesystem.formats import (
     CaseMismatchError,
     DatasetManifest,
@@ -22,6 +24,8 @@ from triptych_backends.filesystem.formats import (
     read_sidecar,
 )
 from triptych_backends.filesystem.layout import dataset_file, document_file, sidecar_file
+
+T = TypeVar("T")
 
 
 @attrs.frozen(kw_only=True)
@@ -69,89 +73,86 @@ BEHIND = "lies behind a symbolic link"
 
 @attrs.frozen
 class FileContent:
-    """A file's bytes, their SHA-256, what it looked like and when (ns since 1970)."""
+    """A file's bytes and their record."""
 
     data: bytes
-    digest: str
-    seen: FileStat
-    looked: int
+    record: FileRecord
 
 
 @attrs.frozen
-class FileSidecar:
-    """A sidecar and what its file looked like."""
+class Parsed(Generic[T]):
+    """What a file says, and the file."""
 
-    sidecar: Sidecar
-    seen: FileStat
-
-
-@attrs.frozen
-class FileLayer:
-    """A layer and its file."""
-
-    layer: DerivedLayer
+    value: T
     file: FileContent
 
 
 def find_content(disk: Disk, folder: str, path: str) -> FileContent | RejectedFile | None:
     """A document's file; a `RejectedFile` when it cannot be content."""
-    return _find_text(disk, document_file(folder, path))
+    found = _find(disk, document_file(folder, path))
+    if isinstance(found, FileContent):
+        try:
+            found.data.decode()
+        except UnicodeDecodeError as error:
+            return RejectedFile(
+                path=document_file(folder, path),
+                reason=f"is not UTF-8 ({error.reason} at byte {error.start})",
+                remedy="save it as UTF-8, or move it elsewhere",
+            )
+    return found
 
 
-def find_sidecar(disk: Disk, folder: str, path: str) -> FileSidecar | RejectedFile | None:
+def find_sidecar(disk: Disk, folder: str, path: str) -> Parsed[Sidecar] | RejectedFile | None:
     """The sidecar of the document at ``path``."""
-    place = sidecar_file(folder, path)
-    found = _find(disk, place)
-    if not isinstance(found, FileContent):
-        return found
-    try:
-        return FileSidecar(read_sidecar(found.data, path), found.seen)
-    except CaseMismatchError:
-        return None
-    except FormatError as error:
-        return RejectedFile(
-            path=place,
-            reason=f"is not a sidecar ({error})",
-            remedy="restore it, or remove it: the document is then taken as a new one, and its "
-            "metadata is lost",
-        )
+    return _parse(
+        disk,
+        sidecar_file(folder, path),
+        lambda data: read_sidecar(data, path),
+        reason="is not a sidecar",
+        remedy="restore it, or remove it: the document is then taken as a new one, and its "
+        "metadata is lost",
+    )
 
 
 def find_home(disk: Disk, folder: str) -> DatasetManifest | RejectedFile | None:
     """What the dataset's own file says."""
-    place = dataset_file(folder)
-    found = _find(disk, place)
-    if not isinstance(found, FileContent):
-        return found
-    try:
-        return read_home(found.data, folder)
-    except CaseMismatchError:
-        return None
-    except FormatError as error:
-        return RejectedFile(
-            path=place,
-            reason=f"does not describe a dataset ({error})",
-            remedy="restore it, or remove it: configuration and used versions are then taken "
-            "from the derived database",
-        )
+    found = _parse(
+        disk,
+        dataset_file(folder),
+        lambda data: read_home(data, folder),
+        reason="does not describe a dataset",
+        remedy="restore it, or remove it: configuration and used versions are then taken from the "
+        "derived database",
+    )
+    return found.value if isinstance(found, Parsed) else found
 
 
-def find_layer(disk: Disk, path: str) -> FileLayer | RejectedFile | None:
+def find_layer(disk: Disk, path: str) -> Parsed[DerivedLayer] | RejectedFile | None:
     """The layer in the file at ``path`` (from the root)."""
+    return _parse(
+        disk,
+        path,
+        read_layer,
+        reason="is not a layer",
+        remedy="restore its front matter, or remove it: the layer is then made again",
+    )
+
+
+def _parse(
+    disk: Disk, path: str, read: Callable[[bytes], T], *, reason: str, remedy: str
+) -> Parsed[T] | RejectedFile | None:
     found = _find(disk, path)
     if not isinstance(found, FileContent):
         return found
     try:
-        return FileLayer(read_layer(found.data), found)
+        return Parsed(read(found.data), found)
+    except CaseMismatchError:
+        return None
     except FormatError as error:
-        return RejectedFile(
-            path=path,
-            reason=f"is not a layer ({error})",
-            remedy="restore its front matter, or remove it: the layer is then made again",
-        )
+        return RejectedFile(path=path, reason=f"{reason} ({error})", remedy=remedy)
 
 
-def is_misplaced(path: str, entry: Entry) -> RejectedFile | None:
+def is_misplaced(path: str, entry: FileStat) -> RejectedFile | None:
     """Why what is at ``path`` is not a plain file; None if it is one."""
     if entry.kind == "file":
         return None
@@ -164,25 +165,9 @@ def is_misplaced(path: str, entry: Entry) -> RejectedFile | None:
     return RejectedFile(path=path, reason="is not a plain file", remedy="move it elsewhere")
 
 
-def _find_text(disk: Disk, path: str) -> FileContent | RejectedFile | None:
-    found = _find(disk, path)
-    if not isinstance(found, FileContent):
-        return found
-    try:
-        found.data.decode()
-    except UnicodeDecodeError as error:
-        return RejectedFile(
-            path=path,
-            reason=f"is not UTF-8 ({error.reason} at byte {error.start})",
-            remedy="save it as UTF-8, or move it elsewhere",
-        )
-    return found
-
-
 def _find(disk: Disk, path: str) -> FileContent | RejectedFile | None:
-    looked = time.time_ns()
     try:
-        data, seen = disk.read(path)
+        data, stat = disk.read(path)
     except FileNotFoundError:
         entry = disk.entry(path)
         return None if entry is None or entry.kind == "folder" else is_misplaced(path, entry)
@@ -207,4 +192,4 @@ def _find(disk: Disk, path: str) -> FileContent | RejectedFile | None:
             reason=f"is larger than {MAX_SIZE >> 20} MB",
             remedy="split it, or move it elsewhere",
         )
-    return FileContent(data, hashlib.sha256(data).hexdigest(), seen, looked)
+    return FileContent(data, FileRecord(stat, hashlib.sha256(data).hexdigest()))

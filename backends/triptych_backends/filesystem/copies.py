@@ -11,10 +11,10 @@ from triptych.contracts import rules
 from triptych.errors import CorruptStoreError, StoreError
 from triptych.records import DocumentInfo, NameState, SourceDocument
 from triptych.records.metadata import same_metadata
-from triptych_backends.filesystem import change_detection, history, stat_cache
+from triptych_backends.filesystem import change_detection, history
 from triptych_backends.filesystem.adoption import adopt_now
 from triptych_backends.filesystem.change_set import ChangeSet
-from triptych_backends.filesystem.contents import FileLayer, find_layer
+from triptych_backends.filesystem.contents import Parsed, find_layer
 from triptych_backends.filesystem.disk import Disk, disk_errors
 from triptych_backends.filesystem.formats import FormatError, Sidecar, dump, parse
 from triptych_backends.filesystem.journal import Intent
@@ -158,8 +158,7 @@ class FilesCopies:
         writer, workspace, name = self.writer, self.workspace, state.name
         if state.versions:
             adopt_now(writer.change(dataset_id), name)
-        known = workspace.known(dataset_id, name) if state.versions else None
-        old = known.sidecar if known else None
+        old = workspace.cache.document(dataset_id, name) if state.versions else None
         path = old.path if old else None
 
         def is_stored(document: SourceDocument) -> bool:
@@ -181,10 +180,10 @@ class FilesCopies:
         for each in wanted:
             path, old = each.path, each.replaced
             if old is not None:
-                change.remove(old.name, old.path, old.version, old.sha256)
+                change.remove(old, old.sha256)
             for document in each.new:
                 path = path or change.new_path(each.state.name)
-                change.put(Sidecar.of(document, path), document.content.encode(), write=True)
+                change.put(Sidecar.of(document, path), document.content.encode())
         # What is replaced is kept now, and a layer lies beside its document.
         change.commit()
         change = self.writer.change(dataset_id)
@@ -203,17 +202,13 @@ class FilesCopies:
     def _put_layers(self, change: ChangeSet, dataset_id: str, state: NameState) -> None:
         workspace, name = self.workspace, state.name
         kinds = {str(layer.layer) for layer in state.layers}
-        with workspace.database.reading() as session:
-            found = stat_cache.find_layers(session, dataset_id, name)
-        for record in found:
-            if record.kind not in kinds:
-                change.remove_layer(record)
+        for file in workspace.cache.layers(dataset_id, name):
+            if file.kind not in kinds:
+                change.remove_layer(file)
         for layer in state.layers:
             place = change.layer_place(name, str(layer.layer))
             there = find_layer(workspace.disk, place)
-            change.put_layer(
-                layer, place, there.file.data if isinstance(there, FileLayer) else None
-            )
+            change.put_layer(layer, place, there.file.data if isinstance(there, Parsed) else None)
 
     def use_up_versions(self, dataset_id: str, version: int) -> None:
         with self.writer.locked():
@@ -221,12 +216,17 @@ class FilesCopies:
             change.use_up(version)
             change.commit()
 
-    # Settings
+    # Settings. Those about making layers lie in the derived database: deleting that forgets what
+    # layers cost, and lets what was quarantined be tried again.
 
     def get_setting(self, key: str) -> str | None:
+        if key.startswith(rules.LAYER_SETTINGS):
+            return self.mirror.get_setting(key)
         return self._read().get(key)
 
     def set_setting(self, key: str, value: str | None, *, expected: str | None) -> bool:
+        if key.startswith(rules.LAYER_SETTINGS):
+            return self.mirror.set_setting(key, value, expected=expected)
         disk = self.writer.workspace.disk
         with self.writer.locked():
             settings = _settings(disk)
@@ -243,7 +243,7 @@ class FilesCopies:
             return True
 
     def list_settings(self, prefix: str = "") -> Mapping[str, str]:
-        settings = self._read()
+        settings = {**self._read(), **self.mirror.list_settings(rules.LAYER_SETTINGS)}
         return {key: settings[key] for key in sorted(settings) if key.startswith(prefix)}
 
     def _read(self) -> dict[str, str]:

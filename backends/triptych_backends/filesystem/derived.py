@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from triptych.records import DatasetConfig, DerivedLayer, Finding, HealthCheck, Layer
-from triptych_backends.filesystem import change_detection, stat_cache
+from triptych_backends.filesystem import change_detection
 from triptych_backends.filesystem.adoption import adopt_by_name
 from triptych_backends.filesystem.checks import check_files, list_problems, repair_files
-from triptych_backends.filesystem.contents import FileLayer, find_layer
+from triptych_backends.filesystem.contents import Parsed, find_layer
 from triptych_backends.filesystem.writer import Writer
 from triptych_backends.sql.layers import SqlLayers
 from triptych_backends.sql.state_loader import check_widths
@@ -73,11 +73,7 @@ class FilesChunks(SqliteChunks):
 
 
 class FilesLayers(SqlLayers):
-    """Those of the mirror, whose truth lies in files.
-
-    The journal lies in the derived database: deleting that forgets what layers cost, and lets
-    what was quarantined be tried again.
-    """
+    """Those of the mirror, whose truth lies in files."""
 
     def __init__(self, writer: Writer, mirror: SqliteStore) -> None:
         super().__init__(mirror.database, mirror.searcher)
@@ -95,8 +91,8 @@ class FilesLayers(SqlLayers):
             if is_document:
                 adopt_by_name(change, name)
                 change.commit()
-                known = workspace.known(layer.dataset_id, name)
-                if known is None or known.sidecar.version != layer.sig.source_version:
+                known = workspace.cache.document(layer.dataset_id, name)
+                if known is None or known.version != layer.sig.source_version:
                     return False
                 change = writer.change(layer.dataset_id)
             # Now, for the file is written before the mirror would refuse it.
@@ -104,7 +100,7 @@ class FilesLayers(SqlLayers):
                 check_widths(session, layer.dataset_id, [layer])
             path = change.layer_place(name, kind)
             found = find_layer(workspace.disk, path)
-            stored = found.file.data if isinstance(found, FileLayer) else None
+            stored = found.file.data if isinstance(found, Parsed) else None
             change.put_layer(layer, path, stored)
             change.commit()
             return True
@@ -147,8 +143,6 @@ class FilesLayers(SqlLayers):
             if writer.workspace.folder(dataset_id) is None:
                 return
             change = writer.change(dataset_id)
-            with writer.workspace.database.reading() as session:
-                found = stat_cache.find_layers(session, dataset_id, name)
-            for record in found:
-                change.remove_layer(record)
+            for file in writer.workspace.cache.layers(dataset_id, name):
+                change.remove_layer(file)
             change.commit()

@@ -10,22 +10,19 @@ import contextlib
 import errno
 import functools
 import os
-import stat
-import sys
 from collections.abc import Iterator
-from typing import Literal
-
-import attrs
 
 from triptych.errors import StoreError
+from triptych.scan import FileStat, Folder, Tree, is_link
 from triptych_backends.file_locks import sync_folder
 from triptych_backends.filesystem.layout import is_ignored
 
-Kind = Literal["file", "folder", "link", "other"]
-
 _NO_FOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
-_BINARY: int = getattr(os, "O_BINARY", 0)
-_NO_WAIT: int = getattr(os, "O_NONBLOCK", 0)
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _NO_FOLLOW | getattr(os, "O_BINARY", 0)
+_NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
+"""What systems say of a path at which nothing is, or can be."""
+_NO_FILE = (*_NOWHERE, errno.EINVAL, errno.ENXIO, errno.EISDIR)
+"""What they, and `Folder.read`, say of one at which no plain file is."""
 _ADVICE = {
     errno.ENOSPC: "the disk is full: free some space and try again",
     errno.EDQUOT: "the disk's quota is used up: free some space and try again",
@@ -48,26 +45,6 @@ class LinkError(StoreError):
     """A symbolic link, or something else that is not a plain file, stands in the way."""
 
 
-@attrs.frozen
-class FileStat:
-    """What changes when a file does: time in ns, size in bytes, inode.
-
-    The time is that of modification, or of the inode's last change where that is later.
-    """
-
-    mtime: int
-    size: int
-    inode: int
-
-
-@attrs.frozen
-class Entry:
-    """Something on the disk."""
-
-    kind: Kind
-    seen: FileStat
-
-
 class Disk:
     """The folder ``root``. Methods raise OSError, and `LinkError` where a link stands."""
 
@@ -84,25 +61,45 @@ class Disk:
             raise StoreError(f"{path!r} is not a path inside the store {self.root}")
         return f"{self.root}{os.sep}{path if os.sep == '/' else path.replace('/', os.sep)}"
 
-    def entry(self, path: str) -> Entry | None:
+    def entry(self, path: str) -> FileStat | None:
         """What is at ``path``, itself; None if there is nothing."""
-        self._check_way(path)
-        return self._entry(self.real(path))
+        try:
+            with self._folder(path) as (folder, name):
+                return folder.status(name)
+        except OSError as error:
+            if error.errno not in _NOWHERE:
+                raise
+            return None
 
-    def _entry(self, real: str) -> Entry | None:
-        found = _stat(real)
-        return None if found is None else _entry(found)
+    def is_folder(self, path: str) -> bool:
+        """Whether a folder is at ``path``; "" is the root."""
+        found = self.entry(path) if path else None
+        return not path or (found is not None and found.kind == "folder")
 
-    def _check_way(self, path: str) -> None:
+    @contextlib.contextmanager
+    def _folder(self, path: str) -> Iterator[tuple[Folder, str]]:
+        """The open folder in which ``path`` lies, and its name there."""
         real = self.real(path)
-        end = real.find(os.sep, len(self.root) + 1)
-        while end >= 0:
-            found = _stat(real[:end])
-            if found is None:
-                return
-            if _is_link(found):
-                raise self.refused(path[: end - len(self.root) - 1])
-            end = real.find(os.sep, end + 1)
+        *above, name = real[len(self.root) + 1 :].split(os.sep)
+        try:
+            with Tree(self.root) as tree, tree.folder(above) as folder:
+                yield folder, name
+        except OSError as error:
+            if is_link(error):
+                self._refuse_links(path)
+            error.filename, error.filename2 = real, None
+            raise
+
+    def _refuse_links(self, path: str) -> None:
+        """
+        Raises:
+            LinkError: a link stands at ``path``, or on the way to it.
+        """
+        ends = [end for end, letter in enumerate(path) if letter == "/"]
+        for end in (*ends, len(path)):
+            with contextlib.suppress(OSError):
+                if FileStat.of(os.lstat(self.real(path[:end]))).kind == "link":
+                    raise self.refused(path[:end])
 
     def check_writable(self, folder: str) -> None:
         """Raise PermissionError where nothing can be put into, or taken from, ``folder``."""
@@ -116,47 +113,27 @@ class Disk:
             "replace it by the file or folder, or remove the link"
         )
 
-    def read(self, path: str) -> tuple[bytes, FileStat]:
-        """A plain file's bytes, and what it looked like before they were read.
+    def read(self, path: str) -> tuple[bytes, FileStat | None]:
+        """A plain file's bytes, and the stat that proves them, as `Folder.read` gives it.
 
         Raises FileNotFoundError where there is none, OSError (EFBIG) beyond `MAX_SIZE`.
         """
-        self._check_way(path)
-        if not _NO_FOLLOW and (found := self._entry(self.real(path))) and found.kind == "link":
-            raise self.refused(path)
         try:
-            handle = os.open(self.real(path), os.O_RDONLY | _NO_FOLLOW | _BINARY | _NO_WAIT)
-        except NotADirectoryError as error:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from error
+            with self._folder(path) as (folder, name):
+                return folder.read(name, MAX_SIZE)
         except OSError as error:
-            if error.errno == errno.ELOOP:
-                raise self.refused(path) from error
-            if error.errno in (errno.ENAMETOOLONG, errno.ENXIO):  # ENXIO: a socket
-                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from error
-            raise
-        entry = _entry(os.fstat(handle))
-        if entry.kind != "file":
-            os.close(handle)
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        with open(handle, "rb") as file:
-            if entry.seen.size > MAX_SIZE:
-                raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
-            return file.read(), entry.seen
+            if error.errno not in _NO_FILE:
+                raise
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from error
 
     def write(self, path: str, data: bytes) -> None:
         """Make a file of these bytes, in place of an old one, and put it on the disk."""
-        self._check_way(path)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _NO_FOLLOW | _BINARY
-        try:
-            handle = os.open(self.real(path), flags, 0o666)
-        except OSError as error:
-            if error.errno == errno.ELOOP:
-                raise self.refused(path) from error
-            raise
-        with open(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            self.sync(handle, path)
+        with self._folder(path) as (folder, name):
+            place, at = folder.at(name)
+            with open(os.open(place, _WRITE, 0o666, dir_fd=at), "wb") as file:
+                file.write(data)
+                file.flush()
+                self.sync(file.fileno(), path)
 
     def sync(self, handle: int, path: str) -> None:
         """Put the bytes of an open file, which is at ``path``, on the disk."""
@@ -164,36 +141,42 @@ class Disk:
 
     def rename(self, old: str, new: str) -> None:
         """Move a file to ``new``, in place of a file there, in one step."""
-        self._check_way(new)
-        os.replace(self.real(old), self.real(new))
+        with self._folder(old) as (source, old_name), self._folder(new) as (folder, name):
+            (part, source_at), (place, at) = source.at(old_name), folder.at(name)
+            os.replace(part, place, src_dir_fd=source_at, dst_dir_fd=at)
 
     def remove(self, path: str) -> None:
         """Remove a file, or a link itself. Absence is not an error."""
-        self._check_way(path)
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            os.unlink(self.real(path))
+        with (
+            contextlib.suppress(FileNotFoundError, NotADirectoryError),
+            self._folder(path) as (folder, name),
+        ):
+            place, at = folder.at(name)
+            os.unlink(place, dir_fd=at)
 
     def make_folder(self, path: str) -> bool:
         """Make a folder in one that exists; whether there was none."""
         found = self.entry(path)
-        if found is not None and found.kind == "folder":
-            return False
         if found is not None and found.kind == "link":
             raise self.refused(path)
+        if found is not None and found.kind == "folder":
+            return False
         try:
-            os.mkdir(self.real(path))
+            with self._folder(path) as (folder, name):
+                place, at = folder.at(name)
+                os.mkdir(place, dir_fd=at)
         except FileExistsError:
-            found = self.entry(path)
-            if found is None or found.kind != "folder":
+            if not self.is_folder(path):
                 raise
             return False
         return True
 
     def remove_folder(self, path: str) -> bool:
         """Remove a folder if it is empty; whether that was done, or there was none."""
-        self._check_way(path)
         try:
-            os.rmdir(self.real(path))
+            with self._folder(path) as (folder, name):
+                place, at = folder.at(name)
+                os.rmdir(place, dir_fd=at)
         except (FileNotFoundError, NotADirectoryError):
             return True
         except OSError:
@@ -204,31 +187,30 @@ class Disk:
         """Put the names in a folder ("" is the root) on the disk, where the system can."""
         sync_folder(self.real(path) if path else self.root, _NO_FOLLOW)
 
-    def names(self, path: str) -> list[tuple[str, Entry]]:
+    def names(self, path: str) -> list[tuple[str, FileStat]]:
         """What is in a folder ("" is the root), by name; nothing if there is no such folder.
 
         What `is_ignored` is left out; a name that is not UTF-8 holds surrogates.
         """
-        if path:
-            self._check_way(path)
-            found = self._entry(self.real(path))
-            if found is None or found.kind != "folder":
-                return []
-        entries = []
-        with (
-            contextlib.suppress(FileNotFoundError),
-            os.scandir(self.real(path) if path else self.root) as scan,
-        ):
-            for item in scan:
-                if is_ignored(item.name):
-                    continue
-                try:
-                    entries.append((item.name, _stat_of(item)))
-                except FileNotFoundError:
-                    continue
-        return sorted(entries, key=lambda entry: entry[0])
+        parts = self.real(path)[len(self.root) + 1 :].split(os.sep) if path else ()
+        try:
+            with Tree(self.root) as tree, tree.folder(parts) as folder:
+                entries = folder.entries()
+        except OSError as error:
+            if is_link(error) and "/" in path:
+                self._refuse_links(path.rpartition("/")[0])
+            elif not is_link(error) and error.errno not in _NOWHERE:
+                raise
+            return []
+        found = []
+        for name, seen in entries:
+            if not is_ignored(name) and not isinstance(seen, FileNotFoundError):
+                if isinstance(seen, OSError):
+                    raise seen
+                found.append((name, seen))
+        return found
 
-    def walk(self, path: str) -> Iterator[tuple[str, Entry]]:
+    def walk(self, path: str) -> Iterator[tuple[str, FileStat]]:
         """Everything below a folder but folders, by path; links are listed, not followed."""
         waiting = [path]
         while waiting:
@@ -240,28 +222,6 @@ class Disk:
                     yield f"{folder}/{name}", found
 
 
-def _stat(real: str) -> os.stat_result | None:
-    """What is at ``real``, None for nothing: where a name is too long, nothing can be."""
-    try:
-        return os.lstat(real)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        if error.errno != errno.ENAMETOOLONG:
-            raise
-        return None
-
-
-def _stat_of(item: os.DirEntry[str]) -> Entry:
-    # Windows tells no inode while it scans.
-    found = os.lstat(item.path) if sys.platform == "win32" else item.stat(follow_symlinks=False)
-    return _entry(found)
-
-
-def _is_link(found: os.stat_result) -> bool:
-    return stat.S_ISLNK(found.st_mode) or getattr(found, "st_reparse_tag", 0) in _LINK_TAGS
-
-
 @functools.lru_cache(maxsize=8192)
 def _is_inside(path: str) -> bool:
     return not any(
@@ -270,25 +230,6 @@ def _is_inside(path: str) -> bool:
         or (os.sep != "/" and not _NO_DRIVE.isdisjoint(part))
         for part in path.split("/")
     )
-
-
-def _entry(found: os.stat_result) -> Entry:
-    kind: Kind = "other"
-    if _is_link(found):
-        kind = "link"
-    elif stat.S_ISREG(found.st_mode):
-        kind = "file"
-    elif stat.S_ISDIR(found.st_mode):
-        kind = "folder"
-    # A tool can set the time of modification back; where the system has a time of change (on
-    # Windows st_ctime is that of creation), it cannot set that.
-    changed = found.st_mtime_ns if os.name == "nt" else max(found.st_mtime_ns, found.st_ctime_ns)
-    # SQLite's integers have 63 bits; some systems' inodes more.
-    return Entry(kind, FileStat(changed, found.st_size, found.st_ino & (1 << 63) - 1))
-
-
-_LINK_TAGS = {0xA000000C, 0xA0000003}
-"""Windows' tags of symbolic links and of junctions, which are links to folders."""
 
 
 @contextlib.contextmanager

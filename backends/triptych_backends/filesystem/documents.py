@@ -85,8 +85,7 @@ class FilesDocuments:
                     )
                     continue
                 if name not in stored:
-                    known = workspace.known(dataset_id, name)
-                    stored[name] = known.sidecar if known else None
+                    stored[name] = workspace.cache.document(dataset_id, name)
                 old = stored[name]
                 content = document.content.encode()
                 digest = hashlib.sha256(content).hexdigest()
@@ -105,7 +104,7 @@ class FilesDocuments:
                     new, done = old, "unchanged"
                 else:
                     new = Sidecar.of(made, old.path if old else change.new_path(name), digest)
-                    change.put(new, content, write=True)
+                    change.put(new, content)
                 stored[name] = new
                 outcomes.append(
                     PutOutcome(
@@ -120,13 +119,12 @@ class FilesDocuments:
         with writer.locked():
             adopt_now(writer.change(document.dataset_id), document.name)
             change = writer.change(document.dataset_id)
-            known = workspace.known(document.dataset_id, document.name)
-            old = known.sidecar if known else None
+            old = workspace.cache.document(document.dataset_id, document.name)
             new = Sidecar.of(document, old.path if old else change.new_path(document.name))
             if old == new and old is not None and same_metadata(old.metadata, new.metadata):
                 return
             rules.check_unused(document, old.version if old else 0, change.home.deleted_version)
-            change.put(new, document.content.encode(), write=True)
+            change.put(new, document.content.encode())
             change.commit()
 
     def get(self, dataset_id: str, name: str) -> SourceDocument | None:
@@ -202,29 +200,27 @@ class FilesDocuments:
             CorruptStoreError: its file is not text any more: nobody adopted what is in it.
         """
         writer, workspace = self.writer, self.workspace
-        if workspace.database.read_only:
-            return self.mirror.delete(dataset_id, name, if_version=if_version)
         with writer.locked():
             if workspace.folder(dataset_id) is None:
                 # What was noted of a dataset that never had a file.
                 return self.mirror.delete(dataset_id, name, if_version=if_version)
             adopt_now(writer.change(dataset_id), name)
-            known = workspace.known(dataset_id, name)
-            version = known.sidecar.version if known else 0
+            known = workspace.cache.document(dataset_id, name)
+            version = known.version if known else 0
             rules.check_delete(dataset_id, name, if_version, version)
             change = writer.change(dataset_id)
             if known is None:
                 change.remove_leftovers(name)
             else:
-                change.remove(name, known.sidecar.path, version, known.sidecar.sha256)
+                change.remove(known, known.sha256)
             change.commit()
             return known is not None
 
     def delete_orphans(self, dataset_id: str, names: Collection[str]) -> Sequence[str]:
         """See `DocumentRepo.delete_orphans`. Files that were put by hand count as documents."""
         writer, workspace = self.writer, self.workspace
-        if workspace.database.read_only or not names:
-            return self.mirror.delete_orphans(dataset_id, names)
+        if not names:
+            return []
         with writer.locked():
             if workspace.folder(dataset_id) is None:
                 return self.mirror.delete_orphans(dataset_id, names)
@@ -242,8 +238,6 @@ class FilesDocuments:
         """See `DocumentRepo.delete_many`. One whose file is not text any more stays: nobody adopted
         what is in it."""
         writer, workspace = self.writer, self.workspace
-        if workspace.database.read_only:
-            return self.mirror.delete_many(dataset_id, versions)
         with writer.locked():
             if not versions or workspace.folder(dataset_id) is None:
                 return []
@@ -253,10 +247,11 @@ class FilesDocuments:
             change = writer.change(dataset_id)
             removed = []
             for name in sorted(versions):
-                known = workspace.known(dataset_id, name) if problems[name] is None else None
-                if known is not None and known.sidecar.version == versions[name]:
-                    sidecar = known.sidecar
-                    change.remove(name, sidecar.path, sidecar.version, sidecar.sha256)
+                known = (
+                    workspace.cache.document(dataset_id, name) if problems[name] is None else None
+                )
+                if known is not None and known.version == versions[name]:
+                    change.remove(known, known.sha256)
                     removed.append(name)
             change.commit()
             return removed

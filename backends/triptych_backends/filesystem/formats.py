@@ -26,6 +26,7 @@ from triptych.records import (
 from triptych.records.metadata import metadata_from_plain, metadata_to_plain, same_metadata
 from triptych.records.serialization import from_dict, to_dict
 from triptych_backends.filesystem.layout import decode, fallback, fold, folder_fallback, folder_of
+from triptych_backends.sql.transaction import Dataset
 
 MOST_VERSION = 1 << 62
 """What is below it fits SQLite's integers with room to spare."""
@@ -99,6 +100,11 @@ class DatasetManifest:
     live: bool = False
     deleted_version: int = 0
     config: DatasetConfig | None = None
+
+
+def state_of(home: DatasetManifest | Dataset | None) -> tuple[bool, DatasetConfig | None, int]:
+    """What a dataset's file and its mirror both say; None is of a dataset that is not known."""
+    return (False, None, 0) if home is None else (home.live, home.config, home.deleted_version)
 
 
 def dump(value: Mapping[str, Any]) -> bytes:

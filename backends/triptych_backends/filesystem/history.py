@@ -10,7 +10,7 @@ import contextlib
 import gzip
 import io
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from triptych.errors import CorruptStoreError
 from triptych.records import DocumentInfo, SourceDocument
@@ -31,41 +31,26 @@ _SUFFIX = ".json.gz"
 
 
 def keep(
-    disk: Disk,
     plan: Intent,
     folder: str,
     current: tuple[str, int],
     replaced: Sequence[SourceDocument],
+    old: Collection[int],
     history: int,
 ) -> None:
     """Let ``plan`` keep the newest ``history`` versions below ``current`` (name, version).
 
-    ``replaced`` are those that no file holds yet.
+    ``old`` are those that have a file, ``replaced`` others, which have none yet.
     """
     name, version = current
-    new = {each.version: each for each in replaced}
-    old = set(kept(disk, folder, name))
-    newest = sorted(old.union(new), reverse=True)
+    new = {each.version: each for each in replaced if each.version not in old}
+    newest = sorted({*old, *new}, reverse=True)
     staying = [each for each in newest if each < version][:history]
     for each in staying:
-        if each in new and each not in old:
+        if each in new:
             plan.writes[version_file(folder, name, each)] = _written(new[each])
-    for each in old.difference(staying):
+    for each in set(old).difference(staying):
         plan.removals[version_file(folder, name, each)] = None
-
-
-def keep_new(
-    plan: Intent,
-    folder: str,
-    current: tuple[str, int],
-    replaced: Sequence[SourceDocument],
-    history: int,
-) -> None:
-    """Let ``plan`` keep the newest ``history`` of ``replaced``, whatever is kept of that name."""
-    name, version = current
-    newest = sorted(replaced, key=lambda each: each.version, reverse=True)
-    for each in [each for each in newest if each.version < version][:history]:
-        plan.writes[version_file(folder, name, each.version)] = _written(each)
 
 
 def forget_document(
@@ -97,33 +82,6 @@ def kept(disk: Disk, folder: str, name: str) -> list[int]:
     return sorted(versions, reverse=True)
 
 
-def read_version(
-    disk: Disk, where: str, dataset: str, folder: str, name: str, version: int
-) -> SourceDocument | None:
-    """A kept version; None where there is no file of it.
-
-    Raises:
-        CorruptStoreError: its file is damaged.
-    """
-    path = version_file(folder, name, version)
-    try:
-        data, _ = disk.read(path)
-    except FileNotFoundError:
-        return None
-    try:
-        value = parse(_unpacked(data))
-        document = from_dict(SourceDocument, value)
-        found = (document.dataset_id, document.name, document.version)
-        if found != (dataset, name, version):
-            raise FormatError(f"it is version {document.version} of {document.name!r}")
-    except (FormatError, ValueError, OSError, EOFError, zlib.error) as error:
-        raise CorruptStoreError(
-            f"{disk.real(path)} in the store {where} is not an old version ({error}): restore it, "
-            "or remove it, which drops that version"
-        ) from error
-    return document
-
-
 def versions(workspace: Workspace, current: DocumentInfo | None) -> list[DocumentInfo]:
     """See `VersionReader.versions`. While another writes the document, the oldest may be missing
     already."""
@@ -152,11 +110,31 @@ def get_version(
 def _kept_version(
     workspace: Workspace, dataset_id: str, name: str, version: int
 ) -> SourceDocument | None:
+    """A kept version; None where there is no file of it.
+
+    Raises:
+        CorruptStoreError: its file is damaged.
+    """
     with disk_errors(workspace.where):
         folder = workspace.folder(dataset_id)
         if folder is None:
             return None
-        return read_version(workspace.disk, workspace.where, dataset_id, folder, name, version)
+        path = version_file(folder, name, version)
+        try:
+            data, _ = workspace.disk.read(path)
+        except FileNotFoundError:
+            return None
+        try:
+            document = from_dict(SourceDocument, parse(_unpacked(data)))
+            found = (document.dataset_id, document.name, document.version)
+            if found != (dataset_id, name, version):
+                raise FormatError(f"it is version {document.version} of {document.name!r}")
+        except (FormatError, ValueError, OSError, EOFError, zlib.error) as error:
+            raise CorruptStoreError(
+                f"{workspace.disk.real(path)} in the store {workspace.where} is not an old version "
+                f"({error}): restore it, or remove it, which drops that version"
+            ) from error
+    return document
 
 
 def sweep(workspace: Workspace) -> int:

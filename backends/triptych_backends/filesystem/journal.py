@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import attrs
 
@@ -47,6 +47,12 @@ class Journal:
         Raises OSError, StoreError: nothing has changed; or, if it fails after the intent was
         written, the rest is done by the next `recover`.
         """
+        self._check_places(plan)
+        parts = self._write_parts(plan)
+        self._carry_out(parts, plan.writes, dict.fromkeys(plan.removals))
+
+    def _check_places(self, plan: Intent) -> None:
+        """Refuse what cannot be carried out: as an intent, it would be in the way of all others."""
         disk = self._disk
         for path in plan.writes:
             self._make_way(path)
@@ -58,50 +64,62 @@ class Journal:
                     f"the folder {disk.real(path)} has the path of a file of the store: move it "
                     "elsewhere"
                 )
-        # What cannot be carried out must not become an intent, which is in the way of all others.
-        for folder in sorted({path.rpartition("/")[0] for path in plan.writes}):
-            disk.check_writable(folder)
-        for folder in sorted({path.rpartition("/")[0] for path in plan.removals}):
-            found = disk.entry(folder) if folder else None
-            if found is not None and found.kind == "folder":
+        for folder in _folders([*plan.writes, *plan.removals]):
+            if folder and disk.is_folder(folder):
                 disk.check_writable(folder)
-        parts: list[tuple[str, str]] = []
+
+    def _write_parts(self, plan: Intent) -> list[tuple[str, str]]:
+        """Write the parts, with their paths, and the intent if there are several changes."""
+        disk, parts = self._disk, list[tuple[str, str]]()
+        is_one = len(plan.writes) + len(plan.removals) == 1
+        # A name of its own: an intent that a power cut brings back must not take it for its.
+        change = secrets.token_hex(8)
         try:
-            # A name of its own: an intent that a power cut brings back must not take it for its.
-            change = secrets.token_hex(8)
             for number, (path, data) in enumerate(plan.writes.items()):
                 part = f"{JOURNAL}/{change}.{number}.part"
                 parts.append((part, path))
                 disk.write(part, data)
-            if len(plan.writes) + len(plan.removals) > 1:
+            if not is_one:
                 disk.sync_folder(JOURNAL)
-                disk.write(
-                    _DRAFT,
-                    dump(
-                        {
-                            "datasets": sorted(plan.datasets),
-                            "writes": parts,
-                            "removals": plan.removals,
-                        }
-                    ),
-                )
+                intent = {"writes": parts, "removals": plan.removals}
+                disk.write(_DRAFT, dump({"datasets": sorted(plan.datasets), **intent}))
                 disk.rename(_DRAFT, INTENT)
         except BaseException:
             if disk.entry(INTENT) is None:
                 for part, _ in parts:
                     disk.remove(part)
             raise
-        if len(plan.writes) + len(plan.removals) > 1:
+        if not is_one:
             disk.sync_folder(JOURNAL)
+        return parts
+
+    def _carry_out(
+        self,
+        parts: Iterable[tuple[str, str]],
+        writes: Iterable[str],
+        removals: Mapping[str, str | None],
+    ) -> None:
+        """Move ``parts`` to their paths, which are among ``writes``, and remove files."""
+        disk = self._disk
         for part, path in parts:
             disk.rename(part, path)
-        written = _by_fold(plan.writes)
-        for path in plan.removals:
+        written: dict[str, list[str]] = {}
+        for path in writes:
+            written.setdefault(fold(path), []).append(path)
+        for path, digest in removals.items():
             found = disk.entry(path)
-            if found is None or found.kind == "folder" or self._is_written(path, written):
+            if found is None or found.kind == "folder":
                 continue
-            disk.remove(path)
-        self._sync([*plan.writes, *plan.removals])
+            # A disk that ignores case takes the path for one that was written.
+            if any(disk.entry(twin) == found for twin in written.get(fold(path), ())):
+                continue
+            if digest is None or (
+                found.kind == "file" and digest == hashlib.sha256(disk.read(path)[0]).hexdigest()
+            ):
+                disk.remove(path)
+        for folder in _folders([*writes, *removals]):
+            if disk.is_folder(folder):
+                disk.sync_folder(folder)
 
     def finish(self) -> None:
         """Forget what has been carried out."""
@@ -130,20 +148,10 @@ class Journal:
                 f"the journal {disk.real(INTENT)} is damaged: restore it, or remove it, which "
                 "loses the interrupted write"
             ) from error
-        for part, path in writes:
-            if disk.entry(part) is not None:
-                self._make_way(path)
-                disk.rename(part, path)
-        written = _by_fold(path for _, path in writes)
-        for path, digest in removals.items():
-            found = disk.entry(path)
-            if found is None or found.kind != "file":
-                continue
-            if self._is_written(path, written):
-                continue
-            if digest in (None, hashlib.sha256(disk.read(path)[0]).hexdigest()):
-                disk.remove(path)
-        self._sync([*(path for _, path in writes), *removals])
+        parts = [(part, path) for part, path in writes if disk.entry(part) is not None]
+        for _, path in parts:
+            self._make_way(path)
+        self._carry_out(parts, [path for _, path in writes], removals)
         return datasets
 
     def clear(self) -> None:
@@ -153,34 +161,18 @@ class Journal:
                 if found.kind != "folder":
                     self._disk.remove(f"{JOURNAL}/{name}")
 
-    def _is_written(self, path: str, written: Mapping[str, Sequence[str]]) -> bool:
-        """Whether a disk that ignores case takes ``path`` for one of ``written``, by fold."""
-        twins = written.get(fold(path), ())
-        return any(self._disk.entry(twin) == self._disk.entry(path) for twin in twins)
-
     def _make_way(self, path: str) -> None:
         """Make the folders that ``path`` needs, durably."""
         parts = path.split("/")[:-1]
-        folder = "/".join(parts)
-        found = self._disk.entry(folder)
-        if found is not None and found.kind == "folder":
+        if self._disk.is_folder("/".join(parts)):
             return
         for end in range(1, len(parts) + 1):
             if self._disk.make_folder("/".join(parts[:end])):
                 self._disk.sync_folder("/".join(parts[: end - 1]))
 
-    def _sync(self, paths: Iterable[str]) -> None:
-        for folder in sorted({path.rpartition("/")[0] for path in paths}):
-            found = self._disk.entry(folder) if folder else None
-            if not folder or (found is not None and found.kind == "folder"):
-                self._disk.sync_folder(folder)
 
-
-def _by_fold(paths: Iterable[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for path in paths:
-        found.setdefault(fold(path), []).append(path)
-    return found
+def _folders(paths: Iterable[str]) -> list[str]:
+    return sorted({path.rpartition("/")[0] for path in paths})
 
 
 def _check(writes: Iterable[tuple[str, str]], removals: Iterable[str]) -> None:

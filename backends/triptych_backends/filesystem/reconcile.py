@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import time
+from collections.abc import Collection, Mapping
 
 import attrs
 
-from triptych_backends.filesystem import stat_cache
+from triptych.scan import FileStat, compare
 from triptych_backends.filesystem.adoption import adopt_document, adopt_layer
 from triptych_backends.filesystem.change_set import ChangeSet
 from triptych_backends.filesystem.contents import (
@@ -15,10 +15,18 @@ from triptych_backends.filesystem.contents import (
     bad_name,
     duplicates,
     find_home,
+    find_sidecar,
+    is_misplaced,
     is_utf8,
 )
-from triptych_backends.filesystem.disk import Entry, FileStat, LinkError
-from triptych_backends.filesystem.formats import DatasetManifest, FormatError, parse, read_sidecar
+from triptych_backends.filesystem.disk import LinkError
+from triptych_backends.filesystem.formats import (
+    DatasetManifest,
+    FormatError,
+    Sidecar,
+    parse,
+    state_of,
+)
 from triptych_backends.filesystem.layout import (
     DATASETS,
     LAYERS,
@@ -28,179 +36,128 @@ from triptych_backends.filesystem.layout import (
     sidecar_file,
     sidecars_folder,
 )
-from triptych_backends.filesystem.stat_cache import RACY, FileRecord, TrackedFile
+from triptych_backends.filesystem.stat_cache import CONTENT, REJECT, TrackedFile
 from triptych_backends.filesystem.workspace import Workspace
 from triptych_backends.sql.transaction import find_dataset
-
-_NOTHING = (False, None, 0)
 
 
 @attrs.define
 class Diff:
-    """Paths where something changed: of documents in their folder, of layers from the root.
+    """What a person changed in the folders of a dataset.
 
-    ``settled`` holds what was hashed although nothing had changed: the next look need not.
+    Attributes:
+        removed, changed: documents by name.
+        new: paths below the dataset's folder that may be documents.
+        layers: files of layers by path; None where none was known.
+        rejected: paths of files that are no documents, as before.
+        gone: paths of such files that are not there any more.
+        confirmed: files that were read again, and have the bytes that they had.
+        home: whether what is known of the dataset itself changed.
+        misnamed: what is there under names that are no text, or is no file of the store's.
     """
 
-    removed: list[TrackedFile] = attrs.field(factory=list)
-    changed: list[TrackedFile] = attrs.field(factory=list)
+    removed: list[str] = attrs.field(factory=list)
+    changed: list[str] = attrs.field(factory=list)
     new: list[str] = attrs.field(factory=list)
-    layers: dict[str, FileRecord | None] = attrs.field(factory=dict)
+    layers: dict[str, TrackedFile | None] = attrs.field(factory=dict)
+    rejected: list[str] = attrs.field(factory=list, eq=False)
     gone: list[str] = attrs.field(factory=list)
-    settled: list[FileRecord] = attrs.field(factory=list)
+    confirmed: list[TrackedFile] = attrs.field(factory=list)
     home: bool = False
+    misnamed: list[RejectedFile | None] = attrs.field(factory=list, eq=False)
 
-    def __bool__(self) -> bool:
-        return bool(
-            self.removed or self.changed or self.new or self.layers or self.gone or self.home
-        )
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to take over, and nothing to remember."""
+        return self == Diff()
 
 
-def is_current(workspace: Workspace, folder: str, known: TrackedFile) -> bool:
-    """Whether a document's files are as they were last seen."""
-    record = known.record
-    place = document_file(folder, record.path)
-    side = sidecar_file(folder, record.path)
+def is_current(workspace: Workspace, file: TrackedFile) -> bool:
+    """Whether a file has the bytes that it had when it was last read."""
     try:
-        return _is_current(
-            workspace, folder, known, workspace.disk.entry(place), workspace.disk.entry(side)
-        )
+        stat = workspace.disk.entry(file.path)
     except LinkError:
         return False
+    return stat is not None and (stat == file.stat or _confirm(workspace, file, stat) is not None)
 
 
-def _is_current(
-    workspace: Workspace, folder: str, known: TrackedFile, file: Entry | None, side: Entry | None
-) -> bool:
-    record = known.record
-    if file is None or side is None or (file.kind, side.kind) != ("file", "file"):
-        return False
-    if (file.seen, side.seen) != (record.seen, record.side):
-        return False
-    return not (
-        (
-            record.is_racy(file.seen)
-            and not _holds(workspace, document_file(folder, record.path), record)
-        )
-        or (record.is_racy(side.seen) and not _tells(workspace, folder, known))
-    )
-
-
-def is_current_layer(workspace: Workspace, record: FileRecord, entry: Entry | None) -> bool:
-    """Whether a layer's file is as it was last seen."""
-    if entry is None or entry.kind != "file" or entry.seen != record.seen:
-        return False
-    return not record.is_racy(entry.seen) or _holds(workspace, record.path, record)
-
-
-def _holds(workspace: Workspace, path: str, record: FileRecord) -> bool:
+def _confirm(workspace: Workspace, file: TrackedFile, stat: FileStat) -> TrackedFile | None:
+    """The record of a file that no stat proved to have its bytes, and that has them; else None."""
+    if file.stat is not None or stat.kind != "file":
+        return None
     try:
-        data, _ = workspace.disk.read(path)
+        data, proof = workspace.disk.read(file.path)
     except (OSError, LinkError):
-        return False
-    return hashlib.sha256(data).hexdigest() == record.digest
-
-
-def _tells(workspace: Workspace, folder: str, known: TrackedFile) -> bool:
-    try:
-        data, _ = workspace.disk.read(sidecar_file(folder, known.record.path))
-        return read_sidecar(data, known.record.path).same(known.sidecar)
-    except (OSError, LinkError, FormatError):
-        return False
+        return None
+    same = hashlib.sha256(data).hexdigest() == file.sha256
+    return attrs.evolve(file, stat=proof) if same else None
 
 
 def differences(workspace: Workspace, dataset: str, folder: str) -> Diff:
-    """What a person changed in the dataset's folders since they were last seen."""
-    found = Diff()
-    now = time.time_ns()
-    with workspace.database.reading() as session:
-        documents = {
-            known.record.path: known for known in stat_cache.find_documents(session, dataset)
-        }
-        layers = {record.path: record for record in stat_cache.find_layers(session, dataset)}
-        rejects = {record.path: record for record in stat_cache.find_rejects(session, dataset)}
-    files = dict(workspace.disk.walk(folder))
-    sides = dict(workspace.disk.walk(sidecars_folder(folder)))
-    for path, known in documents.items():
-        place, side = document_file(folder, path), sidecar_file(folder, path)
-        file = files.pop(place, None)
-        told = sides.pop(side, None)
-        if file is None:
-            found.removed.append(known)
-        elif not _is_current(workspace, folder, known, file, told):
-            if not _was_rejected(rejects, place, file):
-                found.changed.append(known)
-        elif told is not None and _has_settled(known.record, now, file.seen, told.seen):
-            found.settled.append(attrs.evolve(known.record, looked=now))
-    for place, file in files.items():
-        if not _was_rejected(rejects, place, file):
-            found.new.append(place.removeprefix(f"{folder}/"))
-    # A sidecar without a file: the document was removed while nothing remembered it.
-    for side in sides:
-        alone = _path_in(workspace, side)
-        if alone is None or sidecar_file(folder, alone) != side:
-            continue
-        if document_file(folder, alone) not in files:
-            found.new.append(alone)
-    _find_layers(workspace, folder, layers, rejects, found, now)
-    found.gone = [path for path in rejects if not _there(workspace, path)]
-    found.home = _home_changed(workspace, dataset, folder)
-    return found
+    """What a person changed in the dataset's folders since they were last looked through."""
+    tops = (folder, sidecars_folder(folder), layers_folder(folder))
+    tracked = workspace.cache.files(dataset)
+    files = {file.path: file for file in tracked if file.kind != REJECT}
+    rejects = {file.path: file.stat for file in tracked if file.kind == REJECT}
+    stats = {path: stat for top in tops for path, stat in workspace.disk.walk(top)}
+    compared = compare({path: file.stat for path, file in files.items()}, stats)
+    diff = Diff(
+        rejected=[path for path, stat in rejects.items() if path in stats and stats[path] == stat],
+        gone=[path for path in rejects if path not in stats],
+        home=_home_changed(workspace, dataset, folder),
+    )
+    rejected = set(diff.rejected)
+    removed = {files[path].name for path in compared.removed if files[path].kind == CONTENT}
+    changed: dict[str, None] = {}
+    for path in (*compared.changed, *compared.removed):
+        file = files[path]
+        if path in stats:
+            if path in rejected:
+                continue
+            same = _confirm(workspace, file, stats[path])
+            if same is not None:
+                diff.confirmed += [same] if same.stat else []
+                continue
+        if file.is_layer:
+            diff.layers[path] = file
+        elif file.name not in removed:
+            changed[file.name] = None
+    diff.removed, diff.changed = sorted(removed), list(changed)
+    for path in compared.new:
+        if path not in rejected:
+            _add_new(workspace, folder, path, stats, diff)
+    return diff
+
+
+def _add_new(
+    workspace: Workspace, folder: str, path: str, stats: Mapping[str, FileStat], diff: Diff
+) -> None:
+    if not is_utf8(path):
+        diff.misnamed.append(bad_name(path))
+    elif path.startswith(f"{folder}/"):
+        diff.new.append(path.removeprefix(f"{folder}/"))
+    elif path.startswith(f"{layers_folder(folder)}/"):
+        diff.layers[path] = None
+    else:
+        diff.misnamed.append(is_misplaced(path, stats[path]))
+        # A sidecar without a file: the document was removed while nothing remembered it.
+        alone = _path_in(workspace, path)
+        if (
+            alone is not None
+            and sidecar_file(folder, alone) == path
+            and document_file(folder, alone) not in stats
+        ):
+            diff.new.append(alone)
 
 
 def _home_changed(workspace: Workspace, dataset: str, folder: str) -> bool:
     home = find_home(workspace.disk, folder)
     with workspace.database.reading() as session:
         mirrored = find_dataset(session, dataset)
+    written = home if isinstance(home, DatasetManifest) else None
     if mirrored is None:
-        return isinstance(home, DatasetManifest) and home != DatasetManifest(
-            id=dataset, folder=folder
-        )
-    told = (
-        (home.live, home.config, home.deleted_version)
-        if isinstance(home, DatasetManifest)
-        else _NOTHING
-    )
-    return told != (mirrored.live, mirrored.config, mirrored.deleted_version)
-
-
-def _find_layers(
-    workspace: Workspace,
-    folder: str,
-    layers: dict[str, FileRecord],
-    rejects: dict[str, FileRecord],
-    found: Diff,
-    now: int,
-) -> None:
-    stand = dict(workspace.disk.walk(layers_folder(folder)))
-    for path, record in layers.items():
-        entry = stand.pop(path, None)
-        if entry is None or not is_current_layer(workspace, record, entry):
-            if entry is None or not _was_rejected(rejects, path, entry):
-                found.layers[path] = record
-        elif _has_settled(record, now, entry.seen):
-            found.settled.append(attrs.evolve(record, looked=now))
-    for path, entry in stand.items():
-        if not _was_rejected(rejects, path, entry):
-            found.layers[path] = None
-
-
-def _has_settled(record: FileRecord, now: int, *seen: FileStat) -> bool:
-    """Whether a look now would be the first that need not be doubted."""
-    return any(map(record.is_racy, seen)) and all(one.mtime < now - RACY for one in seen)
-
-
-def _was_rejected(rejects: dict[str, FileRecord], path: str, entry: Entry) -> bool:
-    record = rejects.get(path)
-    # What is doubtful is read again: it may have become a document.
-    return record is not None and record.seen == entry.seen and not record.is_racy(entry.seen)
-
-
-def _there(workspace: Workspace, path: str) -> bool:
-    try:
-        return workspace.disk.entry(path) is not None
-    except LinkError:
-        return False
+        return written not in (None, DatasetManifest(id=dataset, folder=folder))
+    return state_of(written) != state_of(mirrored)
 
 
 def _path_in(workspace: Workspace, side: str) -> str | None:
@@ -216,78 +173,97 @@ def _path_in(workspace: Workspace, side: str) -> str | None:
     return path
 
 
-def reconcile(workspace: Workspace, dataset: str) -> list[RejectedFile]:
+def reconcile(workspace: Workspace, dataset: str) -> None:
     """Take over all that a person changed in the dataset. For who holds the lock."""
     change = ChangeSet.of(workspace, dataset)
     folder = change.home.folder
-    found = differences(workspace, dataset, folder)
-    if not found and not found.settled:
-        return []
-    is_gone = workspace.disk.entry(folder) is None
-    problems: list[RejectedFile | None] = []
-    for known in found.removed:
-        name, path = known.record.name, known.record.path
-        if workspace.stands_otherwise(document_file(folder, path)):
-            change.remove(name, path, known.sidecar.version, None)
-        else:
-            problems.append(adopt_document(change, name, path, known))
-    problems += [
-        adopt_document(change, known.record.name, known.record.path, known)
-        for known in found.changed
-    ]
-    problems += [_adopt_new(workspace, change, path, found.removed) for path in found.new]
-    for path in found.gone:
-        change.forget(path, stat_cache.REJECT)
-    if (is_gone and (found.removed or found.new)) or _ended_elsewhere(workspace, change, found):
+    diff = differences(workspace, dataset, folder)
+    if diff.is_empty:
+        return
+    documents = workspace.cache.documents(dataset)
+    adopt_documents(change, diff, documents)
+    is_gone = workspace.disk.entry(folder) is None and (diff.removed or diff.new)
+    if is_gone or _ended_elsewhere(change, diff, documents):
         _end(workspace, change)
-        return []
+        return
     change.commit()
     change = ChangeSet.of(workspace, dataset)
-    for path, record in found.layers.items():
-        problems.append(adopt_layer(change, path, record))
-    change.settle(found.settled)
+    for path, file in diff.layers.items():
+        adopt_layer(change, path, file)
+    change.confirm(diff.confirmed)
     change.commit()
+
+
+def survey(workspace: Workspace, dataset: str, folder: str) -> list[RejectedFile]:
+    """The files of the dataset that `reconcile` would not take over; it takes over none."""
+    home = find_home(workspace.disk, folder)
+    if isinstance(home, RejectedFile):
+        return [home]
+    change = ChangeSet.of(workspace, dataset)
+    diff = differences(workspace, dataset, folder)
+    diff.new += [path.removeprefix(f"{folder}/") for path in diff.rejected]
+    documents = workspace.cache.documents(dataset)
+    # Others may write meanwhile.
+    diff.removed = [name for name in diff.removed if name in documents]
+    diff.changed = [name for name in diff.changed if name in documents]
+    sides = [find_sidecar(workspace.disk, folder, documents[name].path) for name in diff.changed]
+    problems = [*diff.misnamed, *adopt_documents(change, diff, documents)]
+    problems += [side for side in sides if isinstance(side, RejectedFile)]
+    problems += [adopt_layer(change, path, file) for path, file in diff.layers.items()]
     return [problem for problem in problems if problem is not None]
 
 
-def _ended_elsewhere(workspace: Workspace, change: ChangeSet, found: Diff) -> bool:
+def adopt_documents(
+    change: ChangeSet, diff: Diff, documents: Mapping[str, Sidecar]
+) -> list[RejectedFile | None]:
+    """Let ``change`` take over what happened to documents; why some files cannot be taken."""
+    problems: list[RejectedFile | None] = []
+    for name in diff.removed:
+        known = documents[name]
+        if change.workspace.stands_otherwise(document_file(change.home.folder, known.path)):
+            change.remove(known, None)
+        else:
+            problems.append(adopt_document(change, name, known.path, known))
+    problems += [
+        adopt_document(change, name, documents[name].path, documents[name]) for name in diff.changed
+    ]
+    removed = set(diff.removed)
+    problems += [_adopt_new(change, path, documents, removed) for path in diff.new]
+    for path in diff.gone:
+        change.forget_rejected(path)
+    return problems
+
+
+def _ended_elsewhere(change: ChangeSet, diff: Diff, documents: Mapping[str, Sidecar]) -> bool:
     """Whether a checkout brought a dataset's end: its file says so, and no document is left."""
-    home = find_home(workspace.disk, change.home.folder)
-    if not isinstance(home, DatasetManifest) or home.live or not change.home.live or found.new:
+    home = find_home(change.workspace.disk, change.home.folder)
+    if not isinstance(home, DatasetManifest) or home.live or not change.home.live or diff.new:
         return False
-    with workspace.database.reading() as session:
-        documents = stat_cache.find_documents(session, change.home.id)
-    return len(documents) == len(found.removed)
+    return len(documents) == len(diff.removed)
 
 
 def _adopt_new(
-    workspace: Workspace, change: ChangeSet, path: str, removed: list[TrackedFile]
+    change: ChangeSet, path: str, documents: Mapping[str, Sidecar], removed: Collection[str]
 ) -> RejectedFile | None:
-    place = document_file(change.home.folder, path)
-    name = workspace.name_at(change.home.folder, path) if is_utf8(path) else None
-    if name is None:
-        problem = bad_name(path)
-        entry = workspace.disk.entry(place) if is_utf8(path) else None
-        if entry is not None:
-            change.reject(place, entry.seen, problem.reason)
-        return problem
-    known = workspace.known(change.home.id, name)
-    pending = change.pending(name)
-    other = pending.path if pending else known.record.path if known else path
-    if other != path and (pending or known not in removed):
-        problem = duplicates(place, name, other)
-        entry = workspace.disk.entry(place)
-        if entry is not None:
-            change.reject(place, entry.seen, problem.reason)
-        return problem
-    return adopt_document(change, name, path, known if other == path else None)
+    workspace, place = change.workspace, document_file(change.home.folder, path)
+    name = workspace.name_at(change.home.folder, path)
+    problem = bad_name(place)
+    if name is not None:
+        known = documents.get(name)
+        other = change.pending(name) or (known if name not in removed else None)
+        if other is None or other.path == path:
+            own = known if known and known.path == path else None
+            return adopt_document(change, name, path, own)
+        problem = duplicates(place, name, document_file(change.home.folder, other.path))
+    stat = workspace.disk.entry(place)
+    if stat is not None:
+        change.reject(place, stat)
+    return problem
 
 
 def _end(workspace: Workspace, change: ChangeSet) -> None:
-    with workspace.database.reading() as session:
-        documents = stat_cache.find_documents(session, change.home.id)
-        layers = stat_cache.find_layers(session, change.home.id)
-    change.end(documents, layers)
+    cache, dataset = workspace.cache, change.home.id
+    change.end(cache.documents(dataset).values(), cache.layers(dataset))
     change.commit()
 
 
@@ -305,8 +281,7 @@ def delete_dataset(workspace: Workspace, dataset: str) -> bool:
 
 def find_datasets(workspace: Workspace) -> dict[str, str]:
     """Ids of every dataset that a folder or the store knows, with their folders."""
-    with workspace.database.reading() as session:
-        found = {dataset: folder for dataset, folder, _, _ in stat_cache.datasets(session)}
+    found = {dataset: folder for dataset, folder, _, _ in workspace.cache.datasets()}
     taken = set(found.values())
     for top in ("", DATASETS, LAYERS):
         for folder, entry in workspace.disk.names(top):

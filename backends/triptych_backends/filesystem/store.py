@@ -103,8 +103,7 @@ class FilesStore(CloseOnExit, FilesCopies, _Changes):
             create: whether to create a missing store.
             read_only: whether to refuse writes, and not to adopt changes.
             history: the number of old versions kept for each document.
-            background_index: whether a second process indexes bulk writes, if there are several
-                cores.
+            background_index: whether a second process, given several cores, indexes bulk writes.
             disk: makes the object that accesses the files of the given absolute path, for tests.
 
         Raises:
@@ -125,10 +124,7 @@ class FilesStore(CloseOnExit, FilesCopies, _Changes):
             _refuse_links(files)
         database = Path(files.real(f"{DERIVED}/{_DATABASE}"))
         if read_only and not database.exists():
-            raise StoreError(
-                f"the store {root} cannot be read before its derived database is made: open it "
-                "for writing once"
-            )
+            raise _unready(root)
         mirror = _open_derived(
             database,
             read_only=read_only,
@@ -137,19 +133,20 @@ class FilesStore(CloseOnExit, FilesCopies, _Changes):
         )
         try:
             store = cls(files, mirror, wait=lock_timeout, history=history)
+            with mirror.database.reading() as session:
+                ready = stat_cache.has_tables(session)
             if not read_only:
-                store._begin()
+                store._begin(ready=ready)
+            elif not ready:
+                raise _unready(root)
         except BaseException:
             mirror.close()
             raise
         return store
 
-    def _begin(self) -> None:
-        database = self.mirror.database
-        with database.reading() as session:
-            ready = stat_cache.has_tables(session)
+    def _begin(self, *, ready: bool) -> None:
         if not ready:
-            with database.writing() as tx:
+            with self.mirror.database.writing() as tx:
                 stat_cache.create_tables(tx)
         with self.writer.locked():
             self.workspace.journal.clear()
@@ -161,18 +158,24 @@ class FilesStore(CloseOnExit, FilesCopies, _Changes):
         return list_problems(self.workspace)
 
     @property
+    def searched_log(self) -> SqliteStore:
+        """The log of what searches find, which do not look at the files."""
+        return self.mirror
+
+    @property
+    def results_path(self) -> Path | None:
+        """The file of the semantic cache, beside the derived database."""
+        return self.mirror.results_path
+
+    @property
     def capabilities(self) -> Capabilities:
         """See `Store.capabilities`: all of them."""
         return Capabilities(
             document_search=self.chunks,
-            sparse=self.chunks,
-            spaces=self.chunks,
             versions=self.documents,
-            journal=self.layers,
             changes=self,
             copying=self,
             settings=self,
-            answers=self.mirror,
             diagnostics=self.chunks,
         )
 
@@ -192,6 +195,13 @@ class FilesStore(CloseOnExit, FilesCopies, _Changes):
     def close(self) -> None:
         """Close the derived database and its index. Idempotent."""
         self.mirror.close()
+
+
+def _unready(root: str) -> StoreError:
+    return StoreError(
+        f"the store {root} cannot be read before its derived database is made: open it for "
+        "writing once"
+    )
 
 
 def _root(path: str | os.PathLike[str]) -> str:
@@ -251,7 +261,7 @@ def _require_layout(disk: Disk) -> None:
 
 def _refuse_links(disk: Disk) -> None:
     """SQLite follows links: one in the derived database would lead it out of the root."""
-    for end in ("", "-wal", "-shm", "-journal", ".index"):
+    for end in ("", "-wal", "-shm", "-journal", ".index", ".results", ".results-journal"):
         path = f"{DERIVED}/{_DATABASE}{end}"
         found = disk.entry(path)
         if found is not None and found.kind == "link":

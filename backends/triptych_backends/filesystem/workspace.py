@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from triptych_backends.filesystem import stat_cache
-from triptych_backends.filesystem.contents import FileSidecar, RejectedFile, find_home, find_sidecar
+from triptych_backends.filesystem.contents import Parsed, RejectedFile, find_home, find_sidecar
 from triptych_backends.filesystem.disk import Disk, LinkError
 from triptych_backends.filesystem.formats import DatasetManifest
 from triptych_backends.filesystem.journal import Journal
@@ -28,7 +27,7 @@ from triptych_backends.filesystem.layout import (
     path_of,
     sidecar_file,
 )
-from triptych_backends.filesystem.stat_cache import TrackedFile
+from triptych_backends.filesystem.stat_cache import StatCache
 from triptych_backends.sqlite import SqliteStore
 
 Nodes = Mapping[str, tuple[str, bool]]
@@ -45,6 +44,7 @@ class Workspace:
         self.disk = disk
         self.mirror = mirror
         self.database = mirror.database
+        self.cache = StatCache(mirror.database)
         self.journal = Journal(disk)
         self.where = disk.root
         self.history = history
@@ -53,8 +53,7 @@ class Workspace:
 
     def folder(self, dataset: str) -> str | None:
         """The dataset's folder, None if it has none yet."""
-        with self.database.reading() as session:
-            known = stat_cache.folder_of_dataset(session, dataset)
+        known = self.cache.folder(dataset)
         if known is not None:
             return known
         for folder in (folder_of(dataset), folder_fallback(dataset), dataset):
@@ -66,10 +65,13 @@ class Workspace:
             if isinstance(home, DatasetManifest):
                 if home.id == dataset:
                     return folder
-            elif home is None and id_of(folder) == dataset:
-                entry = self.disk.entry(folder)
-                if entry is not None and entry.kind == "folder" and self._is_spelt(folder):
-                    return folder
+            elif (
+                home is None
+                and id_of(folder) == dataset
+                and self.disk.is_folder(folder)
+                and self._is_spelt(folder)
+            ):
+                return folder
         return None
 
     def new_folder(self, dataset: str) -> str:
@@ -105,12 +107,7 @@ class Workspace:
     def name_at(self, folder: str, path: str) -> str | None:
         """The name of the document at ``path``: its sidecar tells it, else the path itself."""
         side = find_sidecar(self.disk, folder, path)
-        return side.sidecar.name if isinstance(side, FileSidecar) else name_of(path)
-
-    def known(self, dataset: str, name: str) -> TrackedFile | None:
-        """The document as it is mirrored."""
-        with self.database.reading() as session:
-            return stat_cache.find_document(session, dataset, name)
+        return side.value.name if isinstance(side, Parsed) else name_of(path)
 
     def new_path(self, folder: str, name: str, planned: Nodes) -> str:
         """Where a document that does not exist yet goes; ``planned`` is what is about to be made.
@@ -129,28 +126,28 @@ class Workspace:
         Without ``planned``, which a file has, it is a dataset's folder.
         """
         parts = path.split("/")
-        dataset = planned is None
-        with self.database.reading() as session:
-            for end in range(1, len(parts) + 1):
-                way = "/".join(parts[:end])
-                is_folder = end < len(parts) or dataset
-                entry = self.disk.entry(way)
-                if entry is not None and entry.kind == "link":
-                    raise self.disk.refused(way)
-                made = planned.get(fold(way)) if planned else None
-                if made is not None and (made != (way, True) or not is_folder):
-                    return False
-                node = stat_cache.node(session, fold(way))
-                if node is not None and (node != (way, is_folder) or not is_folder):
-                    other = self.disk.entry(node[0])
-                    if not node[1] or (other is not None and other.kind == "folder"):
-                        return False
-                if entry is None:
-                    continue
-                if entry.kind != "folder" or not is_folder:
-                    return False
-                if node is None and not self._is_spelt(way):
-                    return False
+        known = self.cache.datasets() if planned is None else ()
+        datasets = {fold(folder): (folder, True) for _, folder, _, _ in known}
+        for end in range(1, len(parts) + 1):
+            way = "/".join(parts[:end])
+            is_folder = end < len(parts) or planned is None
+            entry = self.disk.entry(way)
+            if entry is not None and entry.kind == "link":
+                raise self.disk.refused(way)
+            made = planned.get(fold(way)) if planned else None
+            if made is not None and (made != (way, True) or not is_folder):
+                return False
+            node = self.cache.spelling(way) or datasets.get(fold(way))
+            is_taken = node is not None and (node != (way, is_folder) or not is_folder)
+            # A folder that is spelt otherwise may be gone.
+            if node and is_taken and (not node[1] or self.disk.is_folder(node[0])):
+                return False
+            if entry is None:
+                continue
+            if entry.kind != "folder" or not is_folder:
+                return False
+            if node is None and not self._is_spelt(way):
+                return False
         return True
 
     def stands_otherwise(self, path: str) -> bool:
@@ -176,12 +173,11 @@ class Workspace:
 
     def layer_place(self, dataset: str, folder: str, name: str, kind: str, planned: Nodes) -> str:
         """The file for a layer; ``planned`` is what is about to be made."""
-        with self.database.reading() as session:
-            for record in stat_cache.find_layers(session, dataset, name):
-                if record.kind == kind:
-                    return record.path
-        known = self.known(dataset, name)
-        paths = layer_paths(folder, name, kind, known.record.path if known else None)
+        for file in self.cache.layers(dataset, name):
+            if file.kind == kind:
+                return file.path
+        known = self.cache.document(dataset, name)
+        paths = layer_paths(folder, name, kind, known.path if known else None)
         return (
             paths[0]
             if self._is_free(paths[0], planned)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from triptych._internal.one_state import let_go
 from triptych.errors import StoreError, StoreLockedError
 from triptych_backends.file_locks import lock_now, unlock
 from triptych_backends.filesystem.change_set import ChangeSet
@@ -105,7 +106,9 @@ class Writer:
             raise StoreError(
                 f"the store {workspace.where} was opened read-only: open it for writing"
             )
+        let_go()  # who holds the lock may wait for those that read
         with disk_errors(workspace.where), self.lock.held():
+            let_go()  # what is decided here is of now
             with workspace.database.reading():
                 pass  # a store that is closed says so before anything is written
             left = workspace.journal.recover()

@@ -7,6 +7,6 @@ in memory. A search takes a snapshot, a tuple of segments each with its dead uni
 lock; a change swaps in a new one. Nothing here is the truth: the folder can be deleted at any time.
 """
 
-from triptych._internal.lazy import lazy_exports
+from triptych.runtime.lazy import lazy_exports
 
 __all__, __getattr__, __dir__ = lazy_exports(__name__, __file__)

@@ -9,8 +9,7 @@ units of all the datasets asked about. Terms are counted as `triptych.text.label
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 
 from triptych._internal.turns import SEARCHES
 from triptych.records import TermMatches
+from triptych.text import CorpusStats
 from triptych.text.labels import LABELLED_K1, TEXT_WEIGHT
 from triptych.text.term_ids import FOREIGN
 from triptych_backends.index import kernels
@@ -32,6 +32,7 @@ from triptych_backends.index.segment import (
     SegmentReader,
     common_places,
 )
+from triptych_backends.index.selection import Corpus
 
 K1 = LABELLED_K1
 B = 0.75
@@ -51,6 +52,15 @@ class Statistics:
     count: int
     length: int
     frequencies: Mapping[str, int]
+
+    def corpus_stats(self, terms: Iterable[str]) -> CorpusStats:
+        """The statistics of some of the terms."""
+        known = self.frequencies
+        return CorpusStats(
+            document_count=self.count,
+            total_length=self.length // TEXT_WEIGHT,
+            document_frequencies={term: known[term] for term in terms if known.get(term)},
+        )
 
 
 @frozen
@@ -83,26 +93,27 @@ def find(views: Sequence[SegmentReader], terms: Sequence[str]) -> list[dict[str,
 def statistics(
     views: Sequence[SegmentReader],
     numbers: Sequence[Mapping[str, int]],
-    corpora: Sequence[NDArray[np.int32] | None] | None = None,
+    corpora: Sequence[Corpus | None],
 ) -> Statistics:
     """The statistics of all live units of `views` together; `numbers` as from `find`.
 
-    `corpora` are, for each view, the only ordinals that count, ascending; None: all of them.
+    `corpora` are, for each view, what counts of it; None: all.
     """
-    frequencies: Counter[str] = Counter()
+    frequencies: dict[str, int] = {}
     count = length = 0
-    for at, (view, found) in enumerate(zip(views, numbers, strict=True)):
-        corpus = None if corpora is None else corpora[at]
+    for view, found, corpus in zip(views, numbers, corpora, strict=True):
+        if corpus is None or corpus.apart:
+            count, length = count + view.live_count, length + view.live_length
+            held = view.document_frequencies(found.values())
+            for term, number in zip(found, held, strict=True):
+                frequencies[term] = frequencies.get(term, 0) + number
         if corpus is not None:
-            corpus = _living(view, corpus)
-        for term, number in found.items():
-            frequencies[term] += view.document_frequency(number, corpus)
-        count += view.live_count if corpus is None else len(corpus)
-        length += (
-            view.live_length
-            if corpus is None
-            else int(view.segment.lengths[corpus].sum(dtype=np.int64))
-        )
+            units, sign = _living(view, corpus.units), -1 if corpus.apart else 1
+            count += sign * len(units)
+            length += sign * int(view.segment.lengths[units].sum(dtype=np.int64))
+            held = view.document_frequencies(found.values(), units)
+            for term, number in zip(found, held, strict=True):
+                frequencies[term] = frequencies.get(term, 0) + sign * number
     return Statistics(count, length, frequencies)
 
 
@@ -124,14 +135,16 @@ def weigh(
     """
     weights: dict[str, float] = {}
     for term, times in repeats.items():
-        frequency = sum(corpus.frequencies.get(each, 0) for each in variants[term])
+        frequency = 0
+        for each in variants[term]:
+            frequency += corpus.frequencies.get(each, 0)
         frequency = min(frequency, corpus.count)
         weight = times * math.log1p((corpus.count - frequency + 0.5) / (frequency + 0.5))
         for each in variants[term]:
             weights[each] = weights.get(each, 0.0) + weight
-    ordered = dict(sorted(weights.items(), key=lambda entry: (-entry[1], entry[0])))
+    ordered = sorted([(-weight, term) for term, weight in weights.items()])
     slope = K1 * B * corpus.count / corpus.length if corpus.length else 0.0
-    return Weights(ordered, slope, K1 * (1 - B))
+    return Weights({term: -negative for negative, term in ordered}, slope, K1 * (1 - B))
 
 
 def most(numbers: Mapping[str, int], weights: Weights) -> float:
@@ -139,7 +152,7 @@ def most(numbers: Mapping[str, int], weights: Weights) -> float:
 
     Each term's part is less than its weight.
     """
-    return sum(weights.terms[term] for term in numbers if term in weights.terms)
+    return sum([weights.terms[term] for term in numbers if term in weights.terms])
 
 
 def top(
@@ -237,13 +250,22 @@ class WordRanking:
     """The best units for a query's words, and what tells which of its terms they hold.
 
     ``found`` are the units that they were chosen from, ``numbers`` those of the terms' ``variants``
-    by the identity of a view.
+    by the identity of a view. ``statistics`` are those of all variants, in one language only.
     """
 
     rows: list[Scored]
     variants: Mapping[str, Sequence[str]] = {}
     found: Sequence[RankedUnits] = ()
     numbers: Mapping[int, Mapping[str, int]] = {}
+    statistics: Statistics | None = None
+
+    def stats(self, terms: Collection[str]) -> CorpusStats | None:
+        """See `Candidates.stats`."""
+        known = self.statistics
+        if known is None or not self.variants.keys() >= set(terms):
+            return None
+        variants = {term: self.variants[term] for term in terms}
+        return known.corpus_stats(set().union(*variants.values())).pooled(variants)
 
     def matches(self) -> TermMatches:
         """How often each row's unit holds the terms: a term's postings are bisected."""
@@ -260,19 +282,40 @@ class WordRanking:
                 units, rows = units[rows >= 0], rows[rows >= 0]
             if not len(units):
                 continue
-            numbers, text = self.numbers[id(one.part.view)], segment.text
-            units = units.astype(text.ids.dtype)  # else each list would be converted
-            mine = np.zeros((len(terms), len(units)), np.float64)
+            numbers = self.numbers[id(one.part.view)]
+            columns, words = [], []
             for column, term in enumerate(terms):
-                if column % _TERMS_AT_ONCE == 0:
-                    SEARCHES.pass_on("the search")
-                for number in [numbers[each] for each in self.variants[term] if each in numbers]:
-                    start, end = text.offsets[number], text.offsets[number + 1]
-                    places_in = text.ids[start:end].searchsorted(units)
-                    is_held = text.ids[start:end].take(places_in, mode="clip") == units
-                    mine[column] += is_held * text.counts[start:end].take(places_in, mode="clip")
-            counts[rows] = mine.T
+                for each in self.variants[term]:
+                    if each in numbers:
+                        columns.append(column)
+                        words.append(numbers[each])
+            counts[rows] = held_counts(segment.text, words, columns, units, len(terms))
         return TermMatches(terms, np.minimum(counts / TEXT_WEIGHT, 1))
+
+
+def held_counts(
+    text: PostingsLists, words: Sequence[int], columns: Sequence[int], units: IntArray, width: int
+) -> NDArray[np.float64]:
+    """How often each unit has words: row i and column ``columns[k]`` count ``words[k]`` in unit i.
+
+    Returns an array of shape (units, ``width``).
+    """
+    units = units.astype(text.ids.dtype)  # else each list would be converted
+    found = np.zeros((len(units), width), np.float64)
+    if kernels.compiled is not None:
+        numbers, places = np.array(words, np.int64), np.array(columns, np.int64)
+        arrays = (text.ids, text.counts, text.offsets, numbers, places, units, found)
+        kernels.run(kernels.compiled.holds, len(words) * len(units), arrays, width)
+        return found
+    for at, (word, column) in enumerate(zip(words, columns, strict=True)):
+        if at % _TERMS_AT_ONCE == 0:
+            SEARCHES.pass_on("the search")
+        held = slice(text.offsets[word], text.offsets[word + 1])
+        ids, counts = text.ids[held], text.counts[held]
+        places = ids.searchsorted(units)
+        is_held = ids.take(places, mode="clip") == units
+        found[:, column] += is_held * counts.take(places, mode="clip")
+    return found
 
 
 def _weight(lists: Sequence[List]) -> float:

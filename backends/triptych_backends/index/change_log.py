@@ -33,18 +33,12 @@ class LogPosition:
 class Change:
     """One owner's units of one field changed at `seq`.
 
-    `field` None means that everything the dataset had is void; "vectors", that its units have
-    the vectors of another embedding space now, and are else what they were. These are of no owner.
+    `field` None, which is of no owner, means that everything the dataset had is void.
     """
 
     seq: int
-    field: Field | Literal["vectors"] | None
+    field: Field | None
     owner: int
-
-    @property
-    def concerns_all(self) -> bool:
-        """Whether it is a change of all that the dataset has."""
-        return self.field is None or self.field == "vectors"
 
 
 @frozen(kw_only=True)

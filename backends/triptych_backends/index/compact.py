@@ -149,6 +149,9 @@ Effort = Literal["little", "usual", "all"]
 # More units than this are never merged into one segment: it bounds the memory of a merge.
 MAX_MERGED = 200_000
 FAN_IN = 8
+# While a bulk write goes on: at eight, merges were a fifth of its index's time, and all segments
+# are merged when it has ended.
+BULK_FAN_IN = 16
 # Segments of fewer units are all of one size class.
 SMALL = 4_096
 # So few units are one segment: every segment costs a search half a millisecond, and merging these
@@ -203,7 +206,8 @@ def plan(
     loose = [view for view in views if not _settled(view)]
     groups: list[tuple[SegmentReader, ...]] = [(view,) for view in views if _settled(view)]
     groups += _packed(loose)
-    while (merged := _merge_a_class(groups)) is not None:
+    fan_in = BULK_FAN_IN if effort == "little" else FAN_IN
+    while (merged := _merge_a_class(groups, fan_in)) is not None:
         groups = merged
     if effort == "usual" and len(groups) > len(_packed(views)) + SPARE:
         return _fewest(views)
@@ -237,13 +241,13 @@ def _packed(views: Sequence[SegmentReader]) -> list[tuple[SegmentReader, ...]]:
 
 
 def _merge_a_class(
-    groups: Sequence[tuple[SegmentReader, ...]],
+    groups: Sequence[tuple[SegmentReader, ...]], fan_in: int
 ) -> list[tuple[SegmentReader, ...]] | None:
     classes: dict[int, list[tuple[SegmentReader, ...]]] = {}
     for group in sorted(groups, key=_size):
         classes.setdefault(_size_class(_size(group)), []).append(group)
     for members in classes.values():
-        if len(members) < FAN_IN:
+        if len(members) < fan_in:
             continue
         packed = _packed([view for group in members for view in group])
         if len(packed) < len(members):

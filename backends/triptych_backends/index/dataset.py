@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from threading import Lock, RLock
 
 from attrs import define, evolve, field
 
+from triptych._internal.one_state import let_go
 from triptych._internal.turns import SEARCHES
 from triptych.errors import ModelMismatchError
 from triptych.text import Analyzer
@@ -23,7 +24,7 @@ from triptych_backends.index.compact import (
     has_work,
 )
 from triptych_backends.index.folder import DamagedError, Folder, Stamp
-from triptych_backends.index.replay import replay, revectored
+from triptych_backends.index.replay import replay
 from triptych_backends.index.segment import SegmentReader, SortedVocabulary
 from triptych_backends.index.selection import Snapshot
 
@@ -66,9 +67,22 @@ class DatasetIndex:
         snapshot = self.snapshot
         if snapshot is None or not snapshot.is_at(head):
             # Others may search meanwhile, other datasets above all.
-            with SEARCHES.given_up(), self._replaying:
-                snapshot = self._caught_up(head)
+            with SEARCHES.given_up(), self._turn_to_replay() as was_free:
+                snapshot = self._caught_up(head if was_free else self._feed.head())
         return snapshot
+
+    @contextmanager
+    def _turn_to_replay(self) -> Iterator[bool]:
+        """The turn, and whether it was free. Who waits for it reads by no connection: the one who
+        has it may be waiting for a connection."""
+        was_free = self._replaying.acquire(blocking=False)
+        if not was_free:
+            let_go()
+            self._replaying.acquire()
+        try:
+            yield was_free
+        finally:
+            self._replaying.release()
 
     @property
     def pending(self) -> int:
@@ -107,6 +121,7 @@ class DatasetIndex:
         if snapshot is not None:
             if snapshot.horizon > head.seq:
                 # Another thread's replay went further, unless the truth went back in time.
+                let_go()
                 head = self._feed.head()
             if snapshot.is_at(head):
                 return snapshot
@@ -126,7 +141,7 @@ class DatasetIndex:
             try:
                 made = self._replayed(snapshot, head)
             except ModelMismatchError:
-                # Vectors of two widths: some were read before a swap of spaces, some after it.
+                # Vectors of two widths: some were read before a change of the model, some after it.
                 now = self._feed.head()
                 if not self._is_void(head, now):
                     raise
@@ -143,7 +158,7 @@ class DatasetIndex:
     def _is_void(self, since: LogPosition, now: LogPosition) -> bool:
         """Whether the dataset was given another configuration after ``since``."""
         return now.seq != since.seq and any(
-            change.concerns_all for change in self._feed.changes(self.dataset, since.seq)
+            change.field is None for change in self._feed.changes(self.dataset, since.seq)
         )
 
     def _empty(self, head: LogPosition) -> Snapshot:
@@ -201,13 +216,8 @@ class DatasetIndex:
             return None
         profile = self._feed.profile(self.dataset)
         analyzer = self._analyzers(profile.language).signature
-        if published.made_as == (analyzer, profile.space, profile.sparse):
-            return published
-        # Of another embedding space it is of use where the log says that only the vectors changed.
-        if (published.analyzer, published.sparse) != (analyzer, profile.sparse):
-            return None
-        changes = self._feed.changes(self.dataset, published.seq)
-        return published if _swaps_only(changes) else None
+        same = published.made_as == (analyzer, profile.space, profile.sparse)
+        return published if same else None
 
     def _replayed(self, snapshot: Snapshot, head: LogPosition) -> Snapshot:
         changes = self._feed.changes(self.dataset, snapshot.seq)
@@ -215,16 +225,7 @@ class DatasetIndex:
         profile = self._feed.profile(self.dataset)
         analyzer = self._analyzers(profile.language)
         made_as = (analyzer.signature, profile.space, profile.sparse)
-        same_texts = (snapshot.analyzer, snapshot.sparse) == (analyzer.signature, profile.sparse)
-        if snapshot.seq and same_texts and _swaps_only(changes):
-            self._generation += 1  # what is being merged has the vectors of before
-            fields = {
-                name: revectored(self._feed, self.dataset, name, views)
-                for name, views in snapshot.fields.items()
-            }
-            snapshot = evolve(snapshot, space=profile.space).with_fields(fields)
-            self._changed += sum(view.live_count for some in fields.values() for view in some)
-        elif any(change.concerns_all for change in changes) or snapshot.made_as != made_as:
+        if any(change.field is None for change in changes) or snapshot.made_as != made_as:
             if snapshot.seq:
                 changes = self._feed.changes(self.dataset, 0)
             # A snapshot of nothing too: its dictionaries are of the analyzer of then.
@@ -261,7 +262,8 @@ class DatasetIndex:
 
     def adopt(self, head: LogPosition) -> Snapshot:
         """A snapshot at `head`, made of what was published last where that is as new."""
-        with SEARCHES.given_up(), self._replaying:
+        with SEARCHES.given_up(), self._turn_to_replay() as was_free:
+            head = head if was_free else self._feed.head()
             snapshot = self._caught_up(head)
             adopted = self._adopted(snapshot, head)
             if adopted is not None and adopted is not snapshot:
@@ -382,16 +384,10 @@ def is_of_log(feed: ChangeLog, snapshot: Snapshot, head: LogPosition) -> bool:
     return snapshot.horizon == 0 or feed.epoch(snapshot.horizon) == snapshot.epoch
 
 
-def _swaps_only(changes: Sequence[Change]) -> bool:
-    """Whether, of all that concerns the whole dataset, only its vectors changed."""
-    whole = [change.field for change in changes if change.concerns_all]
-    return bool(whole) and None not in whole
-
-
 def _by_field(changes: Sequence[Change]) -> dict[Field, list[int]]:
     grouped: dict[Field, list[int]] = {}
     for change in changes:
-        if change.field is not None and change.field != "vectors":
+        if change.field is not None:
             grouped.setdefault(change.field, []).append(change.owner)
     return {name: grouped[name] for name in FIELDS if name in grouped}
 

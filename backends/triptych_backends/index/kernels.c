@@ -18,7 +18,7 @@
 #error "float is computed wider than it is: the answers would differ from NumPy's"
 #endif
 /* As in `kernels.py`: raised with every change of what a function takes or gives. */
-#define VERSION 2
+#define VERSION 3
 #if defined(__GNUC__)
 #define INLINE static inline __attribute__((always_inline))
 INLINE int count_bits(uint64_t word) { return __builtin_popcountll(word); }
@@ -291,6 +291,48 @@ end:
     return done ? PyLong_FromLongLong(q.held) : NULL;
 }
 
+/* holds((ids, counts, offsets, numbers, columns, units, *, out), width): how often units[i] has the word
+   numbers[k] is added to row i of `out`, of `width` columns, in columns[k]. */
+static PyObject *holds(PyObject *Py_UNUSED(module), PyObject *args) {
+    PyObject *given;
+    Arrays arrays;
+    long long width;
+    if (!PyArg_ParseTuple(args, "O!L", &PyTuple_Type, &given, &width)) return NULL;
+    int done = take(&arrays, given, "408884.8");
+    if (!done) goto end;
+    const int32_t *ids = arrays.items[0], *wanted = arrays.items[5];
+    const int64_t *offsets = arrays.items[2], *numbers = arrays.items[3], *columns = arrays.items[4];
+    double *out = arrays.items[6];
+    int64_t words = arrays.counts[3], units = arrays.counts[5], cells = arrays.counts[6];
+    int size = (int)arrays.views[1].itemsize;
+    if (arrays.counts[1] != arrays.counts[0] || arrays.counts[4] != words || width < 0 ||
+        (width ? cells % width || cells / width != units : cells) || (size != 1 && size != 2 && size != 4)) {
+        done = refuse(PyExc_ValueError, "arrays of one segment differ in length");
+        goto end;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    for (int64_t k = 0; done && k < words; k++) {
+        int known = numbers[k] >= 0 && numbers[k] < arrays.counts[2] - 1;
+        int64_t start = known ? offsets[numbers[k]] : -1, end = known ? offsets[numbers[k] + 1] : -1;
+        done = start >= 0 && start <= end && end <= arrays.counts[0] && columns[k] >= 0 && columns[k] < width;
+        for (int64_t i = 0; done && i < units; i++) {
+            int64_t low = start, high = end;
+            while (low < high) {
+                int64_t middle = low + (high - low) / 2;
+                if (ids[middle] < wanted[i]) low = middle + 1;
+                else high = middle;
+            }
+            if (low < end && ids[low] == wanted[i]) out[i * width + columns[k]] += count_at(arrays.items[1], size, low);
+        }
+    }
+    Py_END_ALLOW_THREADS
+    if (!done) refuse(PyExc_ValueError, "postings of the index are damaged");
+end:
+    release(&arrays);
+    if (!done) return NULL;
+    Py_RETURN_NONE;
+}
+
 /* ---- vectors ---- */
 /* Rows at a time: their counts stay in registers. */
 #define BLOCK 64
@@ -492,6 +534,7 @@ end:
 static PyMethodDef functions[] = {
     {"bm25", bm25, METH_VARARGS, NULL},
     {"dot", dot, METH_VARARGS, NULL},
+    {"holds", holds, METH_VARARGS, NULL},
     {"shortlist", shortlist, METH_VARARGS, NULL},
     {"use", use, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},

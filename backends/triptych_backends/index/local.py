@@ -19,10 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triptych._internal.close_on_exit import CloseOnExit
+from triptych._internal.one_state import held
 from triptych._internal.turns import SEARCHES
 from triptych.errors import TriptychError
 from triptych.records import SparseVector
-from triptych.text import TEXT_WEIGHT, Analyzer, CorpusStats, get_analyzer
+from triptych.text import Analyzer, CorpusStats, get_analyzer
 from triptych_backends.index import bm25
 from triptych_backends.index.bm25 import WordRanking
 from triptych_backends.index.change_log import ChangeLog, Field, Scored
@@ -43,7 +44,6 @@ from triptych_backends.index.selection import (
 )
 from triptych_backends.index.vector_search import (
     RowScanner,
-    VanishedError,
     best_documents,
     best_units,
     checked,
@@ -51,7 +51,6 @@ from triptych_backends.index.vector_search import (
     nearest_documents,
 )
 
-TRIES = 4
 # A process that ends with a smaller delta leaves it to the next one's replay: publishing costs
 # several syncs of the disk, replaying so few units some milliseconds.
 PUBLISH_AT_CLOSE = 200
@@ -97,22 +96,22 @@ class LocalIndex(CloseOnExit):
         (rounded to 1e-6) rank by name, index, dataset.
         """
         snapshots = self._fresh(datasets)
-        analyzers = [
-            self.analyzers(language)
-            for language in {snapshot.language for snapshot in snapshots.values()}
-        ]
-        asked = {each.language: each.analyze_query(query) for each in analyzers}
+        analyzers = {each.language: self.analyzers(each.language) for each in snapshots.values()}
+        asked = {name: each.analyze_query(query) for name, each in analyzers.items()}
         SEARCHES.pass_on("the search")
         views, corpora = bounded(snapshots, field, corpus)
         if any(view.segment.text.vocabulary.prefixes_of_languages for view in views):
-            variants = {each.language: each.variants(query) for each in analyzers}
+            variants = {name: each.variants(query) for name, each in analyzers.items()}
         else:
             variants = {name: {term: (term,) for term in terms} for name, terms in asked.items()}
         pooled = bm25.pooled(variants.values())
-        if limit <= 0 or not pooled:
-            return WordRanking([], pooled)
+        if not pooled:
+            return WordRanking([])
         numbers = bm25.find(views, sorted(set().union(*pooled.values())))
         statistics = bm25.statistics(views, numbers, corpora)
+        pooled_stats = statistics if len(analyzers) == 1 else None
+        if limit <= 0:
+            return WordRanking([], pooled, statistics=pooled_stats)
         SEARCHES.pass_on("the search")
         known = dict(zip(map(id, views), numbers, strict=True))
         weights = {
@@ -125,26 +124,21 @@ class LocalIndex(CloseOnExit):
             for dataset, snapshot in snapshots.items()
             for view in snapshot.views(field)
         ]
-        # First where the most can be found: many of the others then cannot reach it.
-        parts.sort(key=itemgetter(0), reverse=True)
         found: list[RankedUnits] = []
         bar = Bar(limit)
-        for most, dataset, view in parts:
+        # First where the most can be found: many of the others then cannot reach it.
+        for most, dataset, view in sorted(parts, key=itemgetter(0), reverse=True):
             if most <= max(bar.value - SLACK, 0.0):
                 break
+            of_words = weights[snapshots[dataset].language]
             for part in parts_of(dataset, [view], selection):
                 SEARCHES.pass_on("the search")
                 units, scores = bm25.top(
-                    view,
-                    known[id(view)],
-                    weights[snapshots[dataset].language],
-                    limit,
-                    allowed=part.allowed,
-                    bar=bar.value,
+                    view, known[id(view)], of_words, limit, allowed=part.allowed, bar=bar.value
                 )
                 found.append(RankedUnits(part, units, scores))
                 bar.add(scores)
-        return WordRanking(rank(found, limit), pooled, found, known)
+        return WordRanking(rank(found, limit), pooled, found, known, pooled_stats)
 
     def corpus_stats(
         self,
@@ -156,12 +150,8 @@ class LocalIndex(CloseOnExit):
     ) -> CorpusStats:
         """The statistics that `bm25` scores these terms by."""
         views, corpora = bounded(self._fresh(datasets), field, corpus)
-        found = bm25.statistics(views, bm25.find(views, list(dict.fromkeys(terms))), corpora)
-        return CorpusStats(
-            document_count=found.count,
-            total_length=found.length // TEXT_WEIGHT,
-            document_frequencies={term: held for term, held in found.frequencies.items() if held},
-        )
+        numbers = bm25.find(views, list(dict.fromkeys(terms)))
+        return bm25.statistics(views, numbers, corpora).corpus_stats(terms)
 
     def vector(
         self,
@@ -208,29 +198,16 @@ class LocalIndex(CloseOnExit):
         selection: Selection | None,
         space: str | None,
     ) -> list[Scored]:
-        for attempt in range(TRIES):
-            parts = [
-                part
-                for dataset, snapshot in self._fresh(datasets).items()
-                if space is None or snapshot.space == space
-                for part in parts_of(dataset, snapshot.views(field), selection)
-            ]
-            query = checked(vector, parts)
-            if limit <= 0:
-                break
-            try:
-                found = lane(
-                    parts,
-                    query,
-                    limit,
-                    self.feed.vectors,
-                    self._scanner,
-                    last_try=attempt == TRIES - 1,
-                )
-            except VanishedError:
-                continue
-            return rank(found, limit)
-        return []
+        parts = [
+            part
+            for dataset, snapshot in self._fresh(datasets).items()
+            if space is None or snapshot.space == space
+            for part in parts_of(dataset, snapshot.views(field), selection)
+        ]
+        query = checked(vector, parts)
+        if limit <= 0:
+            return []
+        return rank(lane(parts, query, limit, self.feed.vectors, self._scanner), limit)
 
     def sparse(
         self,
@@ -272,6 +249,11 @@ class LocalIndex(CloseOnExit):
             for part in parts_of(dataset, snapshot.views("chunk"), selection)
             if part.view.segment.sparse
         ]
+
+    def catch_up(self, datasets: Sequence[str]) -> None:
+        """Take in all changes, before the search reads anything else of the truth: where another
+        thread is at it, what the search reads after it is of a newer state than before."""
+        self._fresh(datasets)
 
     def publish(self, dataset: str | None = None, effort: Effort = "usual") -> bool:
         """Merge the delta of one dataset, or of all, and write it to the folder.
@@ -344,7 +326,23 @@ class LocalIndex(CloseOnExit):
             shutil.rmtree(self._path, ignore_errors=True)
 
     def _fresh(self, datasets: Sequence[str], *, publishes: bool = True) -> dict[str, Snapshot]:
-        """Snapshots that have all changes; ``publishes`` lets a thread publish one that grew."""
+        """Snapshots that have all changes; ``publishes`` lets a thread publish one that grew.
+
+        In `one_state` a dataset's is always the same, and of the state that the truth is read in.
+        """
+        known = held(self, dict[str, Snapshot])
+        if known is None:
+            return self._caught_up(datasets, publishes)
+        while missing := [name for name in datasets if name not in known]:
+            found = self._caught_up(missing, publishes)
+            now = held(self, dict[str, Snapshot])
+            if now is not None and now is not known:
+                known = now  # an older state was let go of
+            else:
+                known.update(found)
+        return {name: known[name] for name in datasets}
+
+    def _caught_up(self, datasets: Sequence[str], publishes: bool) -> dict[str, Snapshot]:
         head = self.feed.head()
         found = {}
         for name in dict.fromkeys(datasets):
@@ -418,7 +416,7 @@ class LocalIndex(CloseOnExit):
         if self._process != os.getpid():
             return
         if publish and self._path is not None and not _is_interrupted():
-            self._catch_up()
+            self._take_in_bulk()
         self._stop_helper()
         with self._lock:
             datasets, self._datasets = list(self._datasets.values()), {}
@@ -431,7 +429,7 @@ class LocalIndex(CloseOnExit):
                     index.publish()
         self._scanner.close()
 
-    def _catch_up(self) -> None:
+    def _take_in_bulk(self) -> None:
         """Take in what this process wrote in bulk."""
         written = [name for name, count in self._unseen.items() if count >= PUBLISH_AT_CLOSE]
         if not written:

@@ -18,6 +18,7 @@ import math
 import threading
 from array import array
 from collections.abc import Iterator
+from mmap import mmap
 from typing import NamedTuple
 
 import numpy as np
@@ -140,7 +141,13 @@ class VectorRows:
             self._quantise()
 
     def _quantise(self) -> None:
-        self._done.append(quantise(np.stack(self._waiting)))
+        codes, scales = quantise(np.stack(self._waiting))
+        # On pages of its own, which go back to the system with it: freed amid other memory of the
+        # process, most of it would stay there.
+        pages = np.frombuffer(mmap(-1, codes.nbytes or 1), np.int8, codes.size)
+        own = pages.reshape(codes.shape)
+        own[:] = codes
+        self._done.append((own, scales))
         self._waiting = []
 
     def finish(

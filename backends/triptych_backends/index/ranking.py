@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from attrs import frozen
@@ -72,9 +73,10 @@ class Bar:
         self._parts.append(scores)
         self._count += len(scores)
         if self._count >= self._due:
-            every = np.concatenate(self._parts)
-            cut = len(every) - self._limit
-            kept = np.partition(every, cut)[cut:]
+            kept: NDArray[Any] = np.concatenate(self._parts)
+            cut = len(kept) - self._limit
+            kept.partition(cut)
+            kept = kept[cut:]
             self.value = max(self.value, float(kept[0]))
             self._parts = [kept]
             self._count = len(kept)
@@ -111,12 +113,13 @@ def rank(found: Sequence[RankedUnits], limit: int) -> list[Scored]:
     found = [one for one in found if len(one.units)]
     if not found:
         return []
-    rounded = [np.round(one.scores, DECIMALS) for one in found]
+    rounded = [one.scores.round(DECIMALS) for one in found]
     count = sum(map(len, rounded))
     bar = -np.inf
     if count > limit:
         every = np.concatenate(rounded)
-        bar = np.partition(every, count - limit)[count - limit]
+        every.partition(count - limit)
+        bar = every[count - limit]
     hits: list[tuple[float, str, int, str, int, int]] = []
     for one, scores in zip(found, rounded, strict=True):
         segment, dataset, units = one.part.view.segment, one.part.dataset, one.units

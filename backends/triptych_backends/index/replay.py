@@ -1,7 +1,4 @@
-"""Changes of the truth become segments: what changed dies, its current state is added.
-
-Where only the embedding space changed, the units keep their postings and get other vectors.
-"""
+"""Changes of the truth become segments: what changed dies, its current state is added."""
 
 from __future__ import annotations
 
@@ -16,55 +13,12 @@ from triptych.text.term_ids import Encoded, join_encoded, split_encoded
 from triptych_backends.index.build import SegmentBuilder, TermDictionary
 from triptych_backends.index.change_log import ChangeLog, Field, Unit
 from triptych_backends.index.compact import merge
-from triptych_backends.index.quantization import VectorRows, make_signs
 from triptych_backends.index.segment import (
-    NO_SIGNS,
     Segment,
     SegmentReader,
     SharedVocabulary,
     ranges,
 )
-
-_OWNERS_AT_ONCE = 256
-
-
-def revectored(
-    feed: ChangeLog, dataset: str, field: Field, views: Sequence[SegmentReader]
-) -> tuple[SegmentReader, ...]:
-    """The views with the vectors that their units have now; nothing is analysed again.
-
-    A unit that is another by now has none: the log names its owner.
-    """
-    if field == "document":
-        return tuple(views)  # which have no vectors
-    return tuple(
-        SegmentReader(_revectored(feed, dataset, field, view), view.dead) for view in views
-    )
-
-
-def _revectored(feed: ChangeLog, dataset: str, field: Field, view: SegmentReader) -> Segment:
-    segment = view.segment
-    order = np.argsort(segment.keys)
-    known = segment.keys[order]
-    rows = VectorRows()
-    owners = segment.owners.tolist()
-    for at in range(0, len(owners), _OWNERS_AT_ONCE):
-        for unit in feed.units(dataset, field, owners[at : at + _OWNERS_AT_ONCE]):
-            place = int(known.searchsorted(unit.key))
-            if place < len(known) and known[place] == unit.key:
-                rows.add(int(order[place]), unit)
-    units, keys, codes, scales = rows.finish(np.arange(len(known), dtype=np.int32))
-    is_shared = isinstance(segment.text.vocabulary, SharedVocabulary)
-    return attrs.evolve(
-        segment,
-        row_units=units,
-        row_keys=keys,
-        codes=codes,
-        scales=scales,
-        signs=NO_SIGNS if is_shared else make_signs(codes, scales),
-        file=None,
-    )
-
 
 OWNERS_AT_ONCE = 512
 # So much text is turned to numbers at once.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
+from triptych._internal.one_state import one_state
 from triptych.records import (
     NO_CHUNK,
     Candidate,
@@ -16,6 +18,7 @@ from triptych.records import (
     Mode,
     Not,
     SparseVector,
+    leaves_out_expired,
 )
 from triptych.text import CorpusStats
 from triptych_backends.index.change_log import Field, Scored
@@ -36,7 +39,7 @@ class Filters(Protocol):
     """What only the truth knows of the units that an index ranks."""
 
     def owners(
-        self, unit: Field, datasets: Sequence[str], where: Filter, among: Owners | None = None
+        self, unit: Field, datasets: Sequence[str], where: Filter, among: Owners | None
     ) -> Owners:
         """For each known dataset the sorted ids of the owners of ``unit`` that pass ``where``.
 
@@ -62,30 +65,29 @@ class LocalSearcher:
         self.index = index
         self._filters = filters
 
+    @one_state()
     def search(self, unit: Field, query: ChunkQuery) -> Sequence[Candidate]:
         """The best units in one lane, each a candidate; none without a vector in that lane.
 
         Datasets whose vectors are of another space than the query's have none.
         """
+        self.index.catch_up(query.dataset_ids)
         corpus, selection = self._selections(unit, query.dataset_ids, query.filter)
-        matches = None
+        ranking = None
+        by_words = partial(self.index.bm25, query.dataset_ids, unit, query.text, corpus=corpus)
         if query.mode is Mode.BM25:
-            ranking = self.index.bm25(
-                query.dataset_ids,
-                unit,
-                query.text,
-                limit=query.top_k,
-                selection=selection,
-                corpus=corpus,
-            )
-            rows, matches = ranking.rows, ranking.matches
+            ranking = by_words(limit=query.top_k, selection=selection)
+            rows = ranking.rows
         else:
             rows = self._rank(unit, query, selection)
             if unit == "document":
                 rows = self._as_documents(rows)
+        matches = None if ranking is None else ranking.matches
         if unit != "chunk":
             rows = [row._replace(index=NO_CHUNK) for row in rows]
-        return Candidates(rows, str(query.mode), matches=matches)
+            return Candidates(rows, str(query.mode), matches=matches)
+        stats = ranking.stats if ranking else lambda terms: by_words(limit=0).stats(terms)
+        return Candidates(rows, str(query.mode), matches=matches, stats=stats)
 
     def _as_documents(self, rows: Sequence[Scored]) -> list[Scored]:
         """The documents' own keys in place of those of their best chunks."""
@@ -94,19 +96,23 @@ class LocalSearcher:
 
     def _corpus(
         self, unit: Field, datasets: Sequence[str], within: FilterTree | None
-    ) -> OwnedBy | None:
+    ) -> Selection | None:
         """The units that bound the collection, None for all."""
+        if leaves_out_expired(within):
+            return self._passing(unit, datasets, Filter(tree=within), None)
         if within is None:
             return None
-        return OwnedBy(self._filters.owners(unit, datasets, Filter(tree=within)))
+        return OwnedBy(self._filters.owners(unit, datasets, Filter(tree=within), None))
 
     def _selections(
         self, unit: Field, datasets: Sequence[str], where: Filter
     ) -> tuple[Selection | None, Selection | None]:
         """The units that bound the collection, and those of them that pass ``where``."""
+        if where.within is None and where.is_trivial:
+            return None, None
         corpus = self._corpus(unit, datasets, where.within)
         tree = without_part(where.tree, where.within)
-        among = None if corpus is None else corpus.owners
+        among = corpus.owners if isinstance(corpus, OwnedBy) else None
         found = self._passing(unit, datasets, Filter(tree=tree, fresh=where.fresh), among)
         if corpus is None or found is None:
             return corpus, found or corpus
@@ -148,6 +154,7 @@ class LocalSearcher:
             )
         return index.vector(datasets, unit, vector, limit=limit, selection=selection, space=space)
 
+    @one_state()
     def corpus_stats(
         self,
         unit: Field,
@@ -157,6 +164,7 @@ class LocalSearcher:
         within: FilterTree | None = None,
     ) -> CorpusStats:
         """See `DocLevelSearcher.corpus_stats`."""
+        self.index.catch_up(dataset_ids)
         corpus = self._corpus(unit, dataset_ids, within)
         return self.index.corpus_stats(dataset_ids, unit, terms, corpus=corpus)
 

@@ -8,7 +8,7 @@ owner are one contiguous run.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -76,23 +76,18 @@ class SortedVocabulary:
         )
         first = self.prefixes.searchsorted(probes).tolist()
         last = self.prefixes.searchsorted(probes, "right").tolist()
-        return [
-            self._bisect(word, low, high)
-            for word, low, high in zip(encoded, first, last, strict=True)
-        ]
-
-    def _bisect(self, word: bytes, low: int, high: int) -> int:
-        end = high
-        while low < high:
-            middle = (low + high) // 2
-            if self._word(middle) < word:
-                low = middle + 1
-            else:
-                high = middle
-        return low if low < end and self._word(low) == word else -1
-
-    def _word(self, number: int) -> bytes:
-        return self.blob[self.offsets[number] : self.offsets[number + 1]].tobytes()
+        found, blob, offsets = [], self.blob, self.offsets
+        for word, start, end in zip(encoded, first, last, strict=True):
+            low, high = start, end
+            while low < high:
+                middle = (low + high) // 2
+                if blob[offsets[middle] : offsets[middle + 1]].tobytes() < word:
+                    low = middle + 1
+                else:
+                    high = middle
+            is_there = low < end and blob[offsets[low] : offsets[low + 1]].tobytes() == word
+            found.append(low if is_there else -1)
+        return found
 
     def words(self) -> list[str]:
         return unpack(self.blob, self.offsets)
@@ -101,7 +96,7 @@ class SortedVocabulary:
     def prefixes_of_languages(self) -> Set[str]:
         found, probe = set(), ord(FOREIGN) << 56
         while (at := int(self.prefixes.searchsorted(np.uint64(probe)))) < len(self):
-            prefix = self._word(at)[:PREFIX]
+            prefix = self.blob[self.offsets[at] : self.offsets[at + 1]].tobytes()[:PREFIX]
             if not prefix.startswith(FOREIGN.encode()):
                 break
             found.add(prefix.decode())
@@ -388,19 +383,25 @@ class SegmentReader:
         dead = gone if not len(self.dead) else union(self.dead, gone)
         return self if len(dead) == len(self.dead) else SegmentReader(self.segment, dead)
 
-    def document_frequency(self, word: int, among: NDArray[np.int32] | None = None) -> int:
-        """How many live units have the word of this number; or how many of those `among`."""
-        offsets = self.segment.text.offsets
-        start, end = int(offsets[word]), int(offsets[word + 1])
-        if among is not None:
-            return count_common(self.segment.text.ids[start:end], among)
-        if not len(self.dead):
-            return end - start
-        known = self._frequencies.get(word)
-        if known is None:
-            ids = self.segment.text.ids[start:end]
-            known = self._frequencies[word] = len(ids) - count_common(ids, self.dead)
-        return known
+    def document_frequencies(
+        self, words: Iterable[int], among: NDArray[np.int32] | None = None
+    ) -> list[int]:
+        """How many live units have each word of these numbers; or how many of those `among`."""
+        text, known = self.segment.text, self._frequencies
+        found = []
+        for word in words:
+            start, end = int(text.offsets[word]), int(text.offsets[word + 1])
+            if among is not None:
+                number = count_common(text.ids[start:end], among)
+            elif not len(self.dead):
+                number = end - start
+            elif word in known:
+                number = known[word]
+            else:
+                number = end - start - count_common(text.ids[start:end], self.dead)
+                known[word] = number
+            found.append(number)
+        return found
 
     def leave_out(self, scores: NDArray[np.float64], allowed: NDArray[np.int32] | None) -> None:
         """Make the scores of units that do not count -inf; `allowed` are the only ones that may,

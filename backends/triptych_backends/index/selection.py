@@ -229,13 +229,26 @@ def parts_of(
     return found
 
 
+@frozen(eq=False)
+class Corpus:
+    """The units that statistics are of: these ordinals, ascending, or where they are `apart` all
+    others."""
+
+    units: Units
+    apart: bool = False
+
+
 def bounded(
     snapshots: Mapping[str, Snapshot], field: Field, corpus: Selection | None
-) -> tuple[list[SegmentReader], list[NDArray[np.int32] | None]]:
-    """The views of a field, and for each the only ordinals that its statistics are of."""
-    views, corpora = [], []
+) -> tuple[list[SegmentReader], list[Corpus | None]]:
+    """The views of a field, and for each what its statistics are of, None for all of it."""
+    views: list[SegmentReader] = []
+    corpora: list[Corpus | None] = []
+    apart = isinstance(corpus, _Without)
+    counted = corpus.part if isinstance(corpus, _Without) else corpus
     for dataset, snapshot in snapshots.items():
         for view in snapshot.views(field):
             views.append(view)
-            corpora.append(None if corpus is None else corpus.units(dataset, view.segment))
+            units = None if counted is None else counted.units(dataset, view.segment)
+            corpora.append(None if units is None else Corpus(units, apart))
     return views, corpora

@@ -128,10 +128,6 @@ Vectors = Callable[[str, Sequence[int]], Rows]
 Scan = tuple[Part, Approximate]
 
 
-class VanishedError(Exception):
-    """The truth no longer has a vector that the snapshot has: ask again with a newer one."""
-
-
 def checked(vector: NDArray[np.float32], parts: Sequence[Part]) -> NDArray[np.float32]:
     """The query vector as float32.
 
@@ -157,18 +153,13 @@ def nearest(
     limit: int,
     vectors: Vectors,
     scanner: RowScanner,
-    *,
-    last_try: bool,
 ) -> list[RankedUnits]:
-    """The nearest units of all parts, with exact scores: a superset of the `limit` best.
-
-    Raises VanishedError, but on the `last_try`: then what has vanished is left out.
-    """
+    """The nearest units of all parts, with exact scores: a superset of the `limit` best."""
     probe = Probe.of(query)
     scans = [(part, approximate(part.view, probe, part.allowed, scanner, limit)) for part in parts]
     floor = _floor([scan.scores for _, scan in scans], limit, query, parts)
     chosen = [(part, scan, _above(scan.scores, floor)) for part, scan in scans]
-    return _rescored(chosen, query, vectors, last_try)
+    return _rescored(chosen, query, vectors)
 
 
 def nearest_documents(
@@ -177,12 +168,10 @@ def nearest_documents(
     limit: int,
     vectors: Vectors,
     scanner: RowScanner,
-    *,
-    last_try: bool,
 ) -> list[RankedUnits]:
     """The best chunk of each of the best documents, by exact scores; a superset of `limit`.
 
-    A document's score is the maximum over all its chunks. Raises VanishedError as `nearest` does.
+    A document's score is the maximum over all its chunks.
     """
     scans: list[Scan] = []
     probe = Probe.of(query)
@@ -208,7 +197,7 @@ def nearest_documents(
                 near = top_k(run, ROWS_A_DOCUMENT)
             rows.extend((starts[group] + near).tolist())
         chosen.append((part, scan, np.array(sorted(rows), np.int64)))
-    return [best_of_group(one) for one in _rescored(chosen, query, vectors, last_try)]
+    return [best_of_group(one) for one in _rescored(chosen, query, vectors)]
 
 
 def _floor(
@@ -246,9 +235,8 @@ def _rescored(
     chosen: Sequence[tuple[Part, Approximate, IntArray]],
     query: NDArray[np.float32],
     vectors: Vectors,
-    last_try: bool,
 ) -> list[RankedUnits]:
-    """The chosen rows with exact scores."""
+    """The chosen rows with exact scores, but those whose vectors the truth has no longer."""
     wanted: dict[str, list[int]] = {}
     chosen = [one for one in chosen if len(one[2])]
     for part, scan, rows in chosen:
@@ -263,8 +251,6 @@ def _rescored(
     found = []
     for part, scan, rows in chosen:
         mine = [scores.get(key) for key in scan.keys[rows].tolist()]
-        if None in mine and not last_try:
-            raise VanishedError
         present = [at for at, score in enumerate(mine) if score is not None]
         if present:
             known_scores = np.array([mine[at] for at in present], np.float64)

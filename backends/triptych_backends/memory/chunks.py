@@ -12,7 +12,6 @@ from triptych.records import (
     NO_CHUNK,
     OPENING,
     AnySpace,
-    AnyVector,
     Candidate,
     ChunkQuery,
     DatasetConfig,
@@ -22,59 +21,37 @@ from triptych.records import (
     Finding,
     HealthCheck,
     Layer,
-    SpaceCount,
+    StoredSpace,
     StoredUnit,
     VectorSpace,
 )
+from triptych.records.spaces import KINDS
 from triptych.text import CorpusStats
 from triptych_backends.index import LocalSearcher
 from triptych_backends.index.checks import examine_index
-from triptych_backends.memory.dataset import FIELDS, Dataset
+from triptych_backends.memory.dataset import Dataset, decoded
 from triptych_backends.memory.truth import Truth
-from triptych_backends.memory.vectors import Owner, owner_of, texts_of
 
 V = TypeVar("V")
 
 
 def _waiting(dataset: Dataset, space: AnySpace) -> Collection[str]:
     """The documents with a set that lacks vectors of the space."""
-    if space.kind == "sparse" and space.serves(dataset.config):
-        return dataset.kept.waiting
+    further = space.kind != "dense"
+    if further and space.serves(dataset.config):
+        return dataset.kept.waiting(space)
     return [
         name
         for name, chunks in dataset.sets.items()
-        if chunks.chunks
-        and space.sig
-        and (space.kind == "sparse" or rules.is_pending(chunks.sig, space.sig))
+        if chunks.digests and space.sig and (further or rules.is_pending(chunks.sig, space.sig))
     ]
-
-
-def _owners(dataset: Dataset, names: Collection[str]) -> dict[Owner, frozenset[str]]:
-    """The sets and layers under ``names``, each with the digests of its texts; "" is of a chunk
-    without one."""
-    owners: dict[Owner, frozenset[str]] = {}
-    for name in names:
-        if name in dataset.sets:
-            chunks = dataset.sets[name].chunks
-            owners[name, ""] = frozenset(chunk.sig.input_sig for chunk in chunks)
-        for layer in FIELDS:
-            if (name, layer) in dataset.layers:
-                made = dataset.layers[name, layer].layer
-                owners[owner_of(made)] = texts_of(made)
-    return owners
-
-
-def _lacking(dataset: Dataset, space: AnySpace, owners: Mapping[Owner, frozenset[str]]) -> set[str]:
-    """The names of those owners that lack an entry."""
-    return {
-        owner[0] for owner, digests in owners.items() if dataset.kept.lacks(owner, space, digests)
-    }
 
 
 class MemoryChunks(ChunkRepoBase):
     """`ChunkRepo`, `DocLevelSearcher` and `Diagnostics`."""
 
     in_process = True
+    kinds = KINDS
 
     def __init__(self, truth: Truth, searcher: LocalSearcher) -> None:
         self._truth = truth
@@ -107,10 +84,8 @@ class MemoryChunks(ChunkRepoBase):
         with self._truth.writing() as truth:
             if truth.read(dataset_id).config != expected:
                 return False
-            if config.embed_sig != (expected.embed_sig if expected else ""):
-                truth.swap_in(dataset_id, config.embed_sig)
             truth.write(dataset_id).config = config
-            truth.rebind_sparse(dataset_id)
+            truth.rebind(dataset_id)
             truth.reset(dataset_id)
             return True
 
@@ -156,35 +131,25 @@ class MemoryChunks(ChunkRepoBase):
         space: VectorSpace[V],
         names: Sequence[str],
         vectors: Mapping[str, V | None],
-        *,
-        serves: bool = True,
     ) -> Sequence[str]:
         with self._truth.writing() as truth:
             dataset = truth.read(dataset_id)
             some = sorted(set(names))
-            if not space.sig or space.serves(dataset.config) != serves:
+            if not space.serves(dataset.config):
                 return []
             given: dict[str, Any] = dict(vectors)
-            if space.kind == "sparse":
+            if space.kind != "dense":
                 entries = {(space, d): vector for d, vector in given.items() if vector is not None}
-                return [n for n in some if serves and truth.put_sparse(dataset_id, n, entries)]
-            owners = _owners(dataset, some)
-            texts = {digest for each in owners.values() for digest in each}
+                return [n for n in some if truth.put_further(dataset_id, n, space, entries)]
+            sets = (dataset.sets[name] for name in some if name in dataset.sets)
+            texts = {digest for each in sets for digest in each.digests}
             given = {
                 digest: None if vector is None else rules.read_only(vector)
                 for digest, vector in given.items()
                 if digest in texts
             }
             truth.check_widths(dataset_id, [(space.sig, each) for each in given.values()])
-            if serves:
-                return [n for n in some if truth.put_dense(dataset_id, n, space.sig, given)]
-            if owners:
-                new = {(space, digest): vector for digest, vector in given.items()}
-                kept = truth.write(dataset_id).kept
-                for owner, digests in owners.items():
-                    serving = None if owner[1] else dataset.sparse_space
-                    kept.bind(owner, digests - {""}, new, sparse=serving, keeps_old=True)
-            return sorted({name for name, _ in owners} - _lacking(dataset, space, owners))
+            return [n for n in some if truth.put_dense(dataset_id, n, space.sig, given)]
 
     def known_vectors(
         self, dataset_id: str, space: VectorSpace[V], digests: Sequence[str]
@@ -192,10 +157,14 @@ class MemoryChunks(ChunkRepoBase):
         with self._truth as truth:
             dataset = truth.read(dataset_id)
             found: dict[str, Any] = {}
+            dense = dataset.vectors.get(space.sig, {})
             for digest in digests:
-                vector: AnyVector | None = dataset.kept.entries.get((space, digest))
-                if vector is None and space.kind == "dense":
-                    vector = dataset.vectors.get((space.sig, digest))
+                if space.kind != "dense":
+                    vector = dataset.kept.entries.get((space, digest))
+                elif digest in dense:
+                    vector = decoded(dense[digest])
+                else:
+                    vector = None
                 if vector is not None:
                     found[digest] = vector
             return found
@@ -205,10 +174,6 @@ class MemoryChunks(ChunkRepoBase):
     ) -> Sequence[str]:
         with self._truth as truth:
             dataset = truth.read(dataset_id)
-            if space.sig and space.kind == "dense" and not space.serves(dataset.config):
-                if names is None:
-                    names = {*dataset.sets, *(name for name, _ in dataset.layers)}
-                return sorted(_lacking(dataset, space, _owners(dataset, names)))
             found = _waiting(dataset, space)
             return sorted(found if names is None else set(found).intersection(names))
 
@@ -221,16 +186,9 @@ class MemoryChunks(ChunkRepoBase):
         with self._truth as truth:
             return sum(len(truth.read(name).sets) for name in dict.fromkeys(dataset_ids))
 
-    def vector_spaces(self, dataset_id: str) -> Sequence[SpaceCount]:
+    def further_spaces(self, dataset_id: str) -> Sequence[StoredSpace]:
         with self._truth as truth:
-            dataset = truth.read(dataset_id)
-            return dataset.kept.counts(dataset.widths)
-
-    def drop_space(self, dataset_id: str, space: AnySpace) -> bool:
-        if space.kind == "sparse":
-            return False
-        with self._truth.writing() as truth:
-            return bool(truth.write(dataset_id).kept.take(space))
+            return truth.read(dataset_id).kept.counts()
 
     def update_source_version(self, dataset_id: str, doc_name: str, sig: DerivedSig) -> bool:
         with self._truth.writing() as truth:
@@ -251,7 +209,6 @@ class MemoryChunks(ChunkRepoBase):
         with self._truth.writing() as truth:
             for name in list(truth.read(dataset_id).sets):
                 truth.remove_set(dataset_id, name)
-            truth.write(dataset_id).kept.clear_dense()
             if truth.read(dataset_id).config is not None:
                 truth.write(dataset_id).config = None
                 truth.reset(dataset_id)
@@ -270,11 +227,13 @@ class MemoryChunks(ChunkRepoBase):
         with self._truth as truth:
             found = {}
             for key in keys:
-                dataset_id, name, what = truth.places.get(key, ("", "", NO_CHUNK))
+                dataset_id, name, what = truth.place(key)
                 if isinstance(what, Layer) or what == NO_CHUNK:
                     continue
                 dataset = truth.read(dataset_id)
-                chunks = dataset.sets[name]
+                chunks = dataset.sets.get(name)
+                if chunks is None or key not in chunks.keys:
+                    continue
                 found[key] = StoredUnit(
                     key=key,
                     sig=chunks.sig,
@@ -291,14 +250,14 @@ class MemoryChunks(ChunkRepoBase):
 
     def fetch_docs(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
         with self._truth as truth:
-            found = {}
+            found: dict[Hashable, StoredUnit] = {}
             for key in keys:
-                dataset_id, name, what = truth.places.get(key, ("", "", NO_CHUNK))
+                dataset_id, name, what = truth.place(key)
                 dataset = truth.read(dataset_id)
-                if what != NO_CHUNK or name not in dataset.documents:
+                stored = dataset.documents.get(name)
+                if what != NO_CHUNK or stored is None or stored.key != key:
                     continue
-                document = rules.copy_document(dataset.documents[name].info)
-                content = dataset.documents[name].document.content
+                document, content = rules.copy_document(stored.info), stored.document.content
                 chunks = dataset.sets.get(name)
                 sig = chunks.sig if chunks else DerivedSig()
                 found[key] = StoredUnit(
@@ -316,5 +275,5 @@ class MemoryChunks(ChunkRepoBase):
         return (
             chunks.chunk(index, vectors=vectors)
             for chunks in snapshot
-            for index in range(len(chunks.chunks))
+            for index in range(len(chunks.digests))
         )

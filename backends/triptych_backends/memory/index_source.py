@@ -33,7 +33,7 @@ from triptych_backends.index.change_log import (
     Unit,
 )
 from triptych_backends.index.selection import AT_ONCE, Owners, has_headings
-from triptych_backends.memory.dataset import FIELDS, ChunkSet, Dataset
+from triptych_backends.memory.dataset import FIELDS, ChunkSet, Dataset, Place
 from triptych_backends.memory.truth import Truth
 
 LAYERS: dict[Field, Layer] = {field: layer for layer, field in FIELDS.items()}
@@ -74,7 +74,7 @@ class MemoryChangeLog:
     def vectors(self, dataset: str, keys: Sequence[int]) -> Rows:
         with self._truth as truth:
             state = truth.read(dataset)
-            found = {key: _vector(state, truth.places.get(key)) for key in keys}
+            found = {key: _vector(state, key, truth.place(key)) for key in keys}
         kept = {key: vector for key, vector in found.items() if vector is not None}
         rows = np.stack(list(kept.values())) if kept else np.empty((0, 0), np.float32)
         return Rows(list(kept), rows)
@@ -112,8 +112,10 @@ def _units(state: Dataset, field: Field, owner: int, name: str) -> Iterator[Unit
     elif field == "chunk":
         if chunks := state.sets.get(name):
             title = _title(state, name)
-            serving = None if name in state.kept.waiting else state.sparse_space
-            for key, chunk in zip(chunks.keys, chunks.chunks, strict=True):
+            waits, entries = state.kept.waits.get(name, ()), state.kept.entries
+            terms = next((each for each in state.further if each not in waits), None)
+            for at, key in enumerate(chunks.keys):
+                chunk = chunks.chunk(at)
                 yield Unit(
                     owner=owner,
                     key=key,
@@ -122,8 +124,8 @@ def _units(state: Dataset, field: Field, owner: int, name: str) -> Iterator[Unit
                     text=chunk.content,
                     label=label_of(name, title, chunk.heading_path),
                     headings=chunk.heading_path,
-                    vector=chunk.vector if chunk.sig.embed_sig == space else None,
-                    sparse=state.kept.sparse_vector(serving, chunk.sig.input_sig),
+                    vector=chunks.vector(at) if chunks.spaces[at] == space else None,
+                    sparse=None if terms is None else entries.get((terms, chunk.sig.input_sig)),
                 )
     elif made := state.layers.get((name, LAYERS[field])):
         searched = made.layer.sig.embed_sig == space
@@ -142,13 +144,13 @@ def _title(state: Dataset, name: str) -> str:
     return "" if stored is None else text_of(stored.document.metadata, "title")
 
 
-def _vector(state: Dataset, place: tuple[str, str, int | Layer] | None) -> Vector | None:
-    if place is None:
-        return None
+def _vector(state: Dataset, key: int, place: Place) -> Vector | None:
     _, name, what = place
     if isinstance(what, Layer):
-        return state.layers[name, what].layer.vector
-    return None if what == NO_CHUNK else state.sets[name].chunks[what].vector
+        made = state.layers.get((name, what))
+        return made.layer.vector if made is not None and made.key == key else None
+    chunks = state.sets.get(name)
+    return chunks.vector(what) if chunks is not None and key in chunks.keys else None
 
 
 class MemoryFilters:
@@ -221,7 +223,7 @@ def _subject(name: str, state: Dataset, headed: bool) -> Subject:
 
 
 def _headings(chunks: ChunkSet) -> set[str]:
-    return headings_in(each for chunk in chunks.chunks for each in chunk.heading_path)
+    return headings_in(each for path in chunks.headings for each in path)
 
 
 def _is_fresh(unit: Field, want: DerivedSig, state: Dataset, name: str) -> bool:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 import attrs
 
 from triptych.contracts import rules
 from triptych.records import (
-    NO_CHUNK,
     Candidate,
     DerivedLayer,
     Layer,
     LayerQuery,
-    ModelUsage,
-    QuarantinedLayer,
     StoredUnit,
 )
 from triptych_backends.index import LocalSearcher
@@ -24,7 +21,7 @@ from triptych_backends.memory.truth import Truth
 
 
 class MemoryLayers:
-    """`LayerRepo` and `LayerJournal`, searched in this process."""
+    """`LayerRepo`, searched in this process."""
 
     in_process = True
 
@@ -85,8 +82,7 @@ class MemoryLayers:
     def delete_by_dataset(self, dataset_id: str) -> None:
         with self._truth.writing() as truth:
             dataset = truth.read(dataset_id)
-            named = {name for name, _ in (*dataset.layers, *dataset.quarantined)}
-            for name in named | set(dataset.checkpoints):
+            for name in {name for name, _ in dataset.layers}:
                 truth.remove_layers(dataset_id, name)
 
     def search(self, query: LayerQuery) -> Sequence[Candidate]:
@@ -94,13 +90,16 @@ class MemoryLayers:
 
     def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
         with self._truth as truth:
-            found = {}
+            found: dict[Hashable, StoredUnit] = {}
             for key in keys:
-                dataset_id, name, kind = truth.places.get(key, ("", "", NO_CHUNK))
+                dataset_id, name, kind = truth.place(key)
                 if not isinstance(kind, Layer):
                     continue
                 dataset = truth.read(dataset_id)
-                layer = attrs.evolve(dataset.layers[name, kind].layer, vector=None)
+                made = dataset.layers.get((name, kind))
+                if made is None or made.key != key:
+                    continue
+                layer = attrs.evolve(made.layer, vector=None)
                 stored = dataset.documents.get(name)
                 found[key] = StoredUnit(
                     key=key,
@@ -109,50 +108,3 @@ class MemoryLayers:
                     layer=layer,
                 )
             return found
-
-    # The journal
-
-    def quarantine(self, quarantined: QuarantinedLayer) -> None:
-        with self._truth.writing() as truth:
-            truth.write(quarantined.dataset_id).quarantined[
-                quarantined.doc_name, quarantined.layer
-            ] = quarantined
-
-    def release_quarantined(self, dataset_id: str, doc_name: str, layer: Layer) -> None:
-        with self._truth.writing() as truth:
-            if (doc_name, Layer(layer)) in truth.read(dataset_id).quarantined:
-                del truth.write(dataset_id).quarantined[doc_name, Layer(layer)]
-
-    def quarantined(self, dataset_id: str) -> Sequence[QuarantinedLayer]:
-        with self._truth as truth:
-            quarantined = truth.read(dataset_id).quarantined
-            return [quarantined[place] for place in sorted(quarantined)]
-
-    def record_usage(self, dataset_id: str, usage: ModelUsage) -> None:
-        with self._truth.writing() as truth:
-            known = truth.write(dataset_id).usage
-            old = known.get(usage.model)
-            known[usage.model] = old + usage if old else usage
-
-    def usage(self, dataset_id: str) -> Sequence[ModelUsage]:
-        with self._truth as truth:
-            usage = truth.read(dataset_id).usage
-            return [usage[model] for model in sorted(usage)]
-
-    def put_checkpoint(self, dataset_id: str, doc_name: str, key: str, content: str) -> None:
-        with self._truth.writing() as truth:
-            checkpoints = truth.write(dataset_id).checkpoints
-            checkpoints[doc_name] = {**checkpoints.get(doc_name, {}), key: content}
-
-    def checkpoints(self, dataset_id: str, doc_name: str) -> Mapping[str, str]:
-        with self._truth as truth:
-            return dict(truth.read(dataset_id).checkpoints.get(doc_name, {}))
-
-    def prune_checkpoints(self, dataset_id: str, doc_name: str, keys: Collection[str]) -> None:
-        with self._truth.writing() as truth:
-            old = truth.read(dataset_id).checkpoints.get(doc_name, {})
-            kept = {key: note for key, note in old.items() if key in keys}
-            if kept != old:
-                truth.write(dataset_id).checkpoints[doc_name] = kept
-            if old and not kept:
-                del truth.write(dataset_id).checkpoints[doc_name]

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
-
-import attrs
-import numpy as np
 
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych.contracts import Capabilities, rules
 from triptych.contracts.change_pages import LogHead
 from triptych.errors import StoreError
 from triptych.records import (
-    CachedAnswer,
-    CachedQuestion,
-    CacheStats,
     ChangeCursor,
     ChangePage,
     DatasetStats,
@@ -28,7 +21,7 @@ from triptych.records import (
 from triptych.records.metadata import same_metadata
 from triptych_backends.index import LocalIndex, LocalSearcher
 from triptych_backends.memory.chunks import MemoryChunks
-from triptych_backends.memory.dataset import FIELDS, Dataset, DatasetState, has_vector
+from triptych_backends.memory.dataset import FIELDS, Dataset, DatasetState
 from triptych_backends.memory.document_changes import DocumentLogReader
 from triptych_backends.memory.documents import MemoryDocuments
 from triptych_backends.memory.index_source import MemoryChangeLog, MemoryFilters, fresh_sig
@@ -36,59 +29,7 @@ from triptych_backends.memory.layers import MemoryLayers
 from triptych_backends.memory.truth import Save, Truth
 
 
-class _Answers:
-    """`AnswerCache` over the truth, which drops the answers of a dataset that is written."""
-
-    _truth: Truth
-
-    def revisions(self, dataset_ids: Collection[str]) -> Mapping[str, str]:
-        with self._truth as truth:
-            return _revisions(truth, dataset_ids)
-
-    def cached_questions(self, request: str) -> Sequence[CachedQuestion]:
-        with self._truth as truth:
-            return [
-                CachedQuestion(key=key, vector=answer.vector)
-                for key, answer in reversed(truth.answers.items())
-                if answer.request == request
-            ]
-
-    def cached_answer(self, key: int) -> CachedAnswer | None:
-        with self._truth as truth:
-            return truth.answers.get(key)
-
-    def keep_answer(self, answer: CachedAnswer, *, most: int) -> bool:
-        with self._truth as truth:
-            if _revisions(truth, answer.revisions) != dict(answer.revisions):
-                return False
-            vector = np.array(answer.vector, dtype=np.float32)
-            vector.flags.writeable = False
-            kept = attrs.evolve(answer, vector=vector, revisions=dict(answer.revisions))
-            truth.keep_answer(kept, most)
-            return True
-
-    def drop_answers(self, *, before: datetime) -> int:
-        with self._truth as truth:
-            dropped = [key for key, answer in truth.answers.items() if answer.created_at < before]
-            for key in dropped:
-                del truth.answers[key]
-            return len(dropped)
-
-    def count_lookups(self, *, hits: int, misses: int) -> None:
-        with self._truth as truth:
-            truth.hits += hits
-            truth.misses += misses
-
-    def cache_stats(self) -> CacheStats:
-        with self._truth as truth:
-            return CacheStats(entries=len(truth.answers), hits=truth.hits, misses=truth.misses)
-
-
-def _revisions(truth: Truth, dataset_ids: Collection[str]) -> dict[str, str]:
-    return {name: str(truth.revisions[name]) for name in dataset_ids if name in truth.revisions}
-
-
-class MemoryStore(CloseOnExit, _Answers):
+class MemoryStore(CloseOnExit):
     """Keeps everything in the memory of this process until it is closed.
 
     Thread-safe. A `Store` with every capability. To persist the datasets elsewhere, pass the saved
@@ -111,10 +52,9 @@ class MemoryStore(CloseOnExit, _Answers):
         save: Save | None = None,
     ) -> None:
         self._truth = Truth(check_whole(history, "history"), save)
-        with self._truth as truth:
-            for dataset_id, state in (datasets or {}).items():
-                truth.load(dataset_id, state)
-            truth.settings.update(settings or {})
+        for dataset_id, state in (datasets or {}).items():
+            self._truth.load(dataset_id, state)
+        self._truth.settings.update(settings or {})
         self._index = LocalIndex(MemoryChangeLog(self._truth))
         self._searcher = LocalSearcher(self._index, MemoryFilters(self._truth))
         self.documents = MemoryDocuments(self._truth)
@@ -125,7 +65,7 @@ class MemoryStore(CloseOnExit, _Answers):
         """Drop the index, which may still contain deleted data; it is rebuilt when needed.
 
         Also remove the names of deleted documents from the change log."""
-        with self._truth as truth:
+        with self._truth.writing() as truth:
             truth.document_log.forget()
         self._searcher.renew()
 
@@ -134,14 +74,10 @@ class MemoryStore(CloseOnExit, _Answers):
         """See `Store.capabilities`: all of them."""
         return Capabilities(
             document_search=self.chunks,
-            sparse=self.chunks,
-            spaces=self.chunks,
             versions=self.documents,
-            journal=self.layers,
             changes=self,
             copying=self,
             settings=self,
-            answers=self,
             diagnostics=self.chunks,
         )
 
@@ -255,21 +191,27 @@ def _stats_of(
     waiting = [
         chunks
         for chunks in dataset.sets.values()
-        if chunks.chunks and rules.is_pending(chunks.sig, embed_sig)
+        if chunks.digests and rules.is_pending(chunks.sig, embed_sig)
     ]
-    every = [chunk for chunks in dataset.sets.values() for chunk in chunks.chunks]
+    vectors = [
+        (space, at.vector(place))
+        for at in dataset.sets.values()
+        for place, space in enumerate(at.spaces)
+    ]
     return DatasetStats(
         dataset_id=dataset_id,
         documents=len(dataset.documents),
-        chunks=len(every),
-        vectors=sum(chunk.vector is not None for chunk in every),
+        chunks=len(vectors),
+        vectors=sum(vector is not None for _, vector in vectors),
         layers=len(dataset.layers),
         stale=len(dataset.documents) - len(fresh),
         size=sum(stored.info.size for stored in dataset.documents.values()),
         config=dataset.config,
-        spaces=rules.embedding_spaces((chunk.sig.embed_sig, chunk.vector) for chunk in every),
+        spaces=rules.embedding_spaces(vectors),
         pending=len(waiting),
         pending_chunks=sum(
-            not has_vector(chunk, embed_sig) for chunks in waiting for chunk in chunks.chunks
+            data is None or space != embed_sig
+            for chunks in waiting
+            for space, data in zip(chunks.spaces, chunks.vectors, strict=True)
         ),
     )

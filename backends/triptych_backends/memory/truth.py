@@ -2,7 +2,8 @@
 
 Every read happens inside ``with truth:`` and every write inside ``with truth.writing():``, which
 hold the one lock. The repositories decide whether something may be done; the methods here do it,
-and cannot fail half-way.
+and cannot fail half-way. A call in `one_state` reads a version: a write copies the dataset that it
+changes, if a version has it.
 """
 
 from __future__ import annotations
@@ -12,16 +13,17 @@ import threading
 import uuid
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Self
+from copy import copy
+from typing import Self
 
 import attrs
 
+from triptych._internal.one_state import held, let_go
 from triptych.contracts import rules
 from triptych.errors import StoreError
 from triptych.records import (
     NO_CHUNK,
     AnySpace,
-    CachedAnswer,
     DerivedChunk,
     DerivedLayer,
     DerivedSig,
@@ -30,10 +32,10 @@ from triptych.records import (
     Vector,
 )
 from triptych.records.metadata import text_of
-from triptych.records.spaces import dense
 from triptych.signatures import document_info
 from triptych_backends.index.change_log import Field
 from triptych_backends.memory.dataset import (
+    CHUNK_BITS,
     FIELDS,
     ChunkSet,
     Dataset,
@@ -41,10 +43,9 @@ from triptych_backends.memory.dataset import (
     Place,
     StoredDocument,
     StoredLayer,
-    has_vector,
 )
 from triptych_backends.memory.document_changes import DocumentLog
-from triptych_backends.memory.vectors import Entries, owner_of, read_plain, texts_of
+from triptych_backends.memory.text_vectors import Entries, read_plain
 
 Save = Callable[[Mapping[str, DatasetState], Mapping[str, str]], None]
 """Writes down what all datasets hold, by id, and the settings; when it raises, the write is
@@ -64,43 +65,64 @@ class Truth:
         self.places: dict[Hashable, Place] = {}
         self.datasets: dict[str, Dataset] = {}
         self.settings: dict[str, str] = {}
-        self.revisions: dict[str, int] = {}
-        self.answers: dict[int, CachedAnswer] = {}
-        self.hits = 0
-        self.misses = 0
         self._lock = threading.RLock()
         self._numbers = itertools.count(1)
         self._closed = False
+        self._versions: list[Truth] = []
+        self._gone: list[int] = []  # keys that only versions may have
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Truth:
+        self._enter()
+        return held(self, self._version, self._end_version) or self
+
+    def _enter(self) -> None:
         self._lock.acquire()
         if self._closed:
             self._lock.release()
             raise StoreError("this store is closed: open it again")
-        return self
+
+    def _version(self) -> Truth:
+        """What there is now; nobody changes it."""
+        version = copy(self)
+        self._versions.append(version)
+        return version
+
+    def _end_version(self, version: Truth) -> None:
+        with self._lock:
+            self._versions.remove(version)
 
     def __exit__(self, *_: object) -> None:
         self._lock.release()
 
     @contextmanager
     def writing(self) -> Iterator[Self]:
-        """``with truth``, for a write: it is saved at the end, or undone if it cannot be."""
-        with self:
-            if self._save is None:
-                yield self
-                return
-            datasets = {name: dataset.copy() for name, dataset in self.datasets.items()}
-            log = self.document_log.copy()
-            before = self.seq, log, dict(self.places), datasets, dict(self.settings)
+        """Hold the lock for a write: it is saved at the end, or undone if it cannot be."""
+        let_go()  # what this call reads next sees its own write
+        self._enter()
+        before = None if self._save is None else self._version()
+        try:
+            if before is not None:
+                before.document_log = self.document_log.copy()
+                before.places, before._gone = dict(self.places), list(self._gone)
             self._written = False
-            try:
-                yield self
-                if self._written:
-                    states = {name: dataset.state() for name, dataset in self.datasets.items()}
-                    self._save(states, self.settings)
-            except BaseException:
-                self.seq, self.document_log, self.places, self.datasets, self.settings = before
-                raise
+            yield self
+            if self._save is not None and self._written:
+                states = {name: dataset.state() for name, dataset in self.datasets.items()}
+                self._save(states, self.settings)
+        except BaseException:
+            if before is not None:
+                self.seq, self.document_log = before.seq, before.document_log
+                self.places, self.datasets = before.places, before.datasets
+                self.settings, self._gone = before.settings, before._gone
+            raise
+        finally:
+            if before is not None:
+                self._end_version(before)
+            if not self._versions:
+                for key in self._gone:
+                    self.places.pop(key, None)
+                self._gone = []
+            self._lock.release()
 
     def load(self, dataset_id: str, state: DatasetState) -> None:
         """Take over what `Dataset.state` made of a dataset."""
@@ -118,9 +140,6 @@ class Truth:
             for layer in kinds.values():
                 self.store_layer(layer)
         dataset.give(read_plain(state.entries))
-        dataset.quarantined = {(each.doc_name, each.layer): each for each in state.quarantined}
-        dataset.usage = {each.model: each for each in state.usage}
-        dataset.checkpoints = {name: {**each} for name, each in state.checkpoints.items()}
         dataset.exists = state.exists
 
     def follow_log_of(self, other: Truth) -> None:
@@ -132,37 +151,30 @@ class Truth:
             self._closed = True
             self.datasets = {}
             self.places = {}
-            self.answers = {}
 
     def read(self, dataset_id: str) -> Dataset:
         """The dataset; an empty one, kept nowhere, when it is unknown."""
         return self.datasets.get(dataset_id) or Dataset()
 
     def write(self, dataset_id: str) -> Dataset:
-        """The dataset, to be changed: what was answered from it holds no longer."""
+        """The dataset, to be changed: a search may find something else."""
         self._written = True
-        self.revisions[dataset_id] = next(self._numbers)
-        if self.answers:
-            self.answers = {
-                key: answer
-                for key, answer in self.answers.items()
-                if dataset_id not in answer.revisions
-            }
-        return self.datasets.setdefault(dataset_id, Dataset())
+        self.seq += 1
+        return self._own(dataset_id)
 
-    def keep_answer(self, answer: CachedAnswer, most: int) -> None:
-        """Keep an answer, and drop the oldest beyond ``most``."""
-        self.answers[next(self._numbers)] = answer
-        for key in list(self.answers)[: max(len(self.answers) - most, 0)]:
-            del self.answers[key]
+    def _own(self, dataset_id: str) -> Dataset:
+        """The dataset, which no version has."""
+        dataset = self.datasets.get(dataset_id)
+        if dataset is None or any(v.datasets.get(dataset_id) is dataset for v in self._versions):
+            dataset = Dataset() if dataset is None else dataset.copy()
+            self.datasets = {**self.datasets, dataset_id: dataset}
+        return dataset
 
     def set_setting(self, key: str, value: str | None) -> None:
         """Set a setting; None removes it."""
         self._written = True
-        if value is None:
-            self.settings.pop(key, None)
-        else:
-            self.settings[key] = value
+        others = {name: each for name, each in self.settings.items() if name != key}
+        self.settings = others if value is None else {**others, key: value}
 
     # Documents
 
@@ -177,7 +189,7 @@ class Truth:
         if document.system.expires_at is not None:
             dataset.expiring[document.name] = document.system.expires_at
         if old is not None:
-            del self.places[old.key]
+            self._gone.append(old.key)
             kept = (old, *dataset.replaced.get(document.name, ()))
             dataset.replaced[document.name] = kept[: self.history]
             titles = {text_of(each.metadata, "title") for each in (old.document, document)}
@@ -198,15 +210,13 @@ class Truth:
         if not (
             name in dataset.documents
             or name in dataset.sets
-            or name in dataset.checkpoints
-            or any(
-                (name, it) in dataset.layers or (name, it) in dataset.quarantined for it in FIELDS
-            )
+            or any((name, layer) in dataset.layers for layer in FIELDS)
         ):
             return False
         if name in dataset.documents:
+            dataset = self._own(dataset_id)
             dataset.floor = max(dataset.floor, dataset.version(name))
-            del self.places[dataset.documents.pop(name).key]
+            self._gone.append(dataset.documents.pop(name).key)
             dataset.replaced.pop(name, None)
             dataset.expiring.pop(name, None)
             self._changed(dataset, "document", name)
@@ -220,7 +230,8 @@ class Truth:
         old = self.read(dataset_id)
         self.places = {key: place for key, place in self.places.items() if place[0] != dataset_id}
         versions = (stored.document.version for stored in old.documents.values())
-        self.datasets[dataset_id] = Dataset(floor=max([old.floor, *versions]))
+        new = Dataset(floor=max([old.floor, *versions]))
+        self.datasets = {**self.datasets, dataset_id: new}
         for name in sorted(old.documents):
             self.seq += 1
             self.document_log.delete(dataset_id, name, self.seq)
@@ -253,39 +264,37 @@ class Truth:
         old = dataset.sets.get(name)
         space = sig.embed_sig or (dataset.config.embed_sig if dataset.config else "")
         waits = space != sig.embed_sig
-        own = [
-            dataset.shared(
-                (stored and chunk.vector is not None and chunk.sig.embed_sig) or space,
-                rules.copy_vector(chunk),
-                waits=waits and not stored,
-            )
+        spaces = [
+            (stored and chunk.vector is not None and chunk.sig.embed_sig) or space
             for chunk in chunks
         ]
-        keys = tuple(self._place(dataset_id, name, index) for index in range(len(own)))
-        dataset.sets[name] = ChunkSet(sig, keys, tuple(own))
+        vectors = [
+            (of, dataset.shared(of, c.sig.input_sig, c.vector, waits=waits and not stored))
+            for of, c in zip(spaces, chunks, strict=True)
+        ]
+        place = dataset_id, name, self._place(dataset_id, name, 0)
+        made = dataset.sets[name] = ChunkSet.of(place, sig, chunks).with_vectors(sig, vectors)
         if old is not None:
             self._forget(dataset, old)
-        dataset.kept.bind((name, ""), texts_of(own), sparse=dataset.sparse_space)
+        dataset.kept.bind(name, made.texts, dataset.further)
         self._changed(dataset, "chunk", name)
 
-    def put_sparse(self, dataset_id: str, name: str, vectors: Entries | None = None) -> bool:
-        """Give a set those vectors that are of its texts; whether it is there and waits no more."""
+    def put_further(self, dataset_id: str, name: str, space: AnySpace, vectors: Entries) -> bool:
+        """Give a set those vectors, of a space that is not dense, that are of its texts; whether it
+        is there and waits for none of the space."""
         dataset = self.write(dataset_id)
         chunks = dataset.sets.get(name)
         if chunks is None:
             return False
-        digests = texts_of(chunks.chunks)
-        space = dataset.sparse_space
-        if dataset.kept.bind((name, ""), digests, vectors, sparse=space, keeps_old=True):
+        if dataset.kept.bind(name, chunks.texts, dataset.further, vectors, keeps_old=True):
             self._changed(dataset, "chunk", name)
-        return name not in dataset.kept.waiting
+        return space not in dataset.kept.waits.get(name, ())
 
-    def rebind_sparse(self, dataset_id: str) -> None:
-        """Find the sets that wait, once the dataset may have another sparse space."""
+    def rebind(self, dataset_id: str) -> None:
+        """Find the sets that wait, once the dataset may have another space that is not dense."""
         dataset = self.write(dataset_id)
         for name, chunks in dataset.sets.items():
-            space, digests = dataset.sparse_space, texts_of(chunks.chunks)
-            dataset.kept.bind((name, ""), digests, sparse=space, keeps_old=True)
+            dataset.kept.bind(name, chunks.texts, dataset.further, keeps_old=True)
 
     def put_dense(
         self, dataset_id: str, name: str, space: str, vectors: Mapping[str, Vector | None]
@@ -296,24 +305,23 @@ class Truth:
         old = dataset.sets.get(name)
         if old is None or old.sig.embed_sig == space:
             return old is not None
-        chunks = list(old.chunks)
+        made: list[tuple[str, bytes | None]] = []
         changed, whole = False, True
-        for at, chunk in enumerate(chunks):
-            digest = chunk.sig.input_sig
-            if has_vector(chunk, space):
-                continue
-            vector = dataset.vectors.get((space, digest))
-            vector = vectors.get(digest) if vector is None else vector
-            whole = whole and (vector is not None or digest in vectors)
-            if vector is not None:
-                new = rules.copy_vector(attrs.evolve(chunk, vector=vector))
-                chunks[at] = dataset.shared(space, new)
-                dataset.unshare(chunk)
-                changed = True
-        if not (changed or whole):
-            return False
-        sig = attrs.evolve(old.sig, embed_sig=space if whole else "")
-        dataset.sets[name] = ChunkSet(sig, old.keys, tuple(chunks))
+        for of, digest, data in zip(old.spaces, old.digests, old.vectors, strict=True):
+            has = of == space and data is not None
+            new = dataset.shared(space, digest, vectors.get(digest), waits=True)
+            changed = changed or not (has or new is None)
+            whole = whole and (new is not None or digest in vectors)
+            if new is None:  # that of another space stays
+                made.append((of, dataset.shared(of, digest, None, waits=data is not None)))
+            else:
+                made.append((space, new))
+        if changed or whole:
+            sig = attrs.evolve(old.sig, embed_sig=space if whole else "")
+            dataset.sets[name] = old.with_vectors(sig, made)
+            dataset.unshare(old)
+        else:
+            dataset.unshare(old.with_vectors(old.sig, made))
         if whole:
             self._changed(dataset, "chunk", name)
         return whole
@@ -327,55 +335,12 @@ class Truth:
         old = dataset.sets.pop(name, None)
         if old is not None:
             self._forget(dataset, old)
-            dataset.kept.remove((name, ""))
+            dataset.kept.remove(name)
             self._changed(dataset, "chunk", name)
 
-    def swap_in(self, dataset_id: str, new: str) -> None:
-        """Let a kept space serve, if it is one, and keep what serves: before the configuration
-        changes."""
-        dataset = self.write(dataset_id)
-        old = dataset.config.embed_sig if dataset.config else ""
-        before, after = dense(old), dense(new)
-        if after not in dataset.kept.spaces:
-            return
-        given = dict(dataset.kept.uses)
-        entries: dict[str, Any] = {**dataset.kept.take(after)}
-        for name, chunks in dataset.sets.items():
-            own, serving = [], dict[tuple[AnySpace, str], Vector | None]()
-            for chunk in chunks.chunks:
-                digest, space = chunk.sig.input_sig, chunk.sig.embed_sig
-                if chunk.vector is not None and space == old:
-                    serving[before, digest] = chunk.vector
-                elif chunk.vector is None and chunks.sig.embed_sig == old:
-                    serving[before, digest] = None
-                dataset.unshare(chunk)
-                bare = attrs.evolve(chunk, vector=entries.get(digest))
-                own.append(dataset.shared(new, bare))
-            if old:
-                dataset.kept.keep((name, ""), {k: v for k, v in serving.items() if k[1]})
-            is_whole = all(chunk.sig.input_sig in entries for chunk in own)
-            sig = attrs.evolve(chunks.sig, embed_sig=new if is_whole else "")
-            # The index asks for vectors by these keys: none ever names one of another space.
-            for key in chunks.keys:
-                del self.places[key]
-            keys = tuple(self._place(dataset_id, name, index) for index in range(len(own)))
-            dataset.sets[name] = ChunkSet(sig, keys, tuple(own))
-        for place, made in dataset.layers.items():
-            layer, owner, texts = made.layer, owner_of(made.layer), texts_of(made.layer)
-            (digest,) = texts
-            if old and layer.sig.embed_sig == old:
-                dataset.kept.keep(owner, {(before, digest): layer.vector})
-            if (after, digest) in given.get(owner, ()):
-                sig = attrs.evolve(layer.sig, embed_sig=new)
-                given_layer = attrs.evolve(layer, sig=sig, vector=entries[digest])
-                del self.places[made.key]
-                dataset.layers[place] = StoredLayer(self._place(dataset_id, *place), given_layer)
-
     def _forget(self, dataset: Dataset, old: ChunkSet) -> None:
-        for key in old.keys:
-            del self.places[key]
-        for chunk in old.chunks:
-            dataset.unshare(chunk)
+        self._gone.append(old.key)
+        dataset.unshare(old)
 
     # Layers
 
@@ -386,37 +351,35 @@ class Truth:
         key = self._place(layer.dataset_id, *place)
         dataset.layers[place] = StoredLayer(key, rules.copy_vector(layer))
         if old is not None:
-            del self.places[old.key]
-        dataset.kept.bind(owner_of(layer), texts_of(layer))
+            self._gone.append(old.key)
         self._changed(dataset, FIELDS[layer.layer], layer.doc_name)
 
     def remove_layers(self, dataset_id: str, name: str) -> None:
-        held = self.read(dataset_id)
-        keys = [(name, layer) for layer in FIELDS]
-        if name not in held.checkpoints and not any(
-            key in held.layers or key in held.quarantined for key in keys
-        ):
-            return  # a write of nothing would end answers
-        dataset = self.write(dataset_id)
-        dataset.checkpoints.pop(name, None)
         for layer in FIELDS:
-            dataset.quarantined.pop((name, layer), None)
             self.remove_layer(dataset_id, name, layer)
 
     def remove_layer(self, dataset_id: str, name: str, layer: Layer) -> None:
+        if (name, layer) not in self.read(dataset_id).layers:
+            return  # a write of nothing moves no log
         dataset = self.write(dataset_id)
-        old = dataset.layers.pop((name, layer), None)
-        if old is not None:
-            del self.places[old.key]
-            dataset.kept.remove(owner_of(old.layer))
-            self._changed(dataset, FIELDS[layer], name)
+        self._gone.append(dataset.layers.pop((name, layer)).key)
+        self._changed(dataset, FIELDS[layer], name)
 
     # Keys, owners and the change log
 
     def _place(self, dataset_id: str, name: str, what: int | Layer) -> int:
-        key = next(self._numbers)
+        key = next(self._numbers) << CHUNK_BITS
         self.places[key] = (dataset_id, name, what)
         return key
+
+    def place(self, key: Hashable) -> Place:
+        """What a key stands for, or stood for; one that was never given out, for nothing."""
+        number = key if isinstance(key, int) else 0
+        at = number & ((1 << CHUNK_BITS) - 1)
+        dataset_id, name, what = self.places.get(number - at, ("", "", NO_CHUNK))
+        if what == 0:
+            return dataset_id, name, at
+        return (dataset_id, name, what) if not at else ("", "", NO_CHUNK)
 
     def _changed(self, dataset: Dataset, field: Field, name: str) -> None:
         owner = dataset.owners.get(name)

@@ -4,6 +4,6 @@ A store of one database brings a `Database` with its `Dialect`, and a `Searcher`
 repositories over these are here.
 """
 
-from triptych._internal.lazy import lazy_exports
+from triptych.runtime.lazy import lazy_exports
 
 __all__, __getattr__, __dir__ = lazy_exports(__name__, __file__)

@@ -25,8 +25,8 @@ from triptych_backends.sql.deferred import (
     tables as t,
 )
 from triptych_backends.sql.errors import DAMAGE, corrupt
-from triptych_backends.sql.transaction import LAYER_OF_FIELD, Session, find_dataset
-from triptych_backends.sql.vectors import decode_sparse, decode_vector, decode_vectors
+from triptych_backends.sql.transaction import LAYER_OF_FIELD, Reader, Session, find_dataset
+from triptych_backends.sql.vectors import decode_further, decode_vector, decode_vectors
 
 if TYPE_CHECKING:
     from triptych.contracts.change_pages import ChangeRow, LogHead
@@ -132,7 +132,7 @@ _VECTORS = select(t.vector.c.id, t.vector.c.data).where(in_list(t.vector.c.id, "
 _NO_INDEX = -1
 
 
-def read_head(session: Session) -> LogPosition | None:
+def read_head(session: Reader) -> LogPosition | None:
     """Where the log ends; None without a clock, which only a damaged database lacks."""
     row = session.one(_HEAD)
     return None if row is None else LogPosition(nonce=row[0], seq=row[1], epoch=row[2] or "")
@@ -145,9 +145,8 @@ class SqlChangeLog:
         self._database = database
 
     def head(self) -> LogPosition:
-        """The log's name, the greatest number that was ever given out, and its epoch."""
-        with self._database.cached() as session:
-            position = read_head(session)
+        """The log's name, the greatest number that was committed, and its epoch."""
+        position = read_head(self._database.known)
         if position is None:
             raise corrupt(self._database.where, "the clock is missing")
         return position
@@ -205,7 +204,9 @@ class SqlChangeLog:
                     headings=path,
                     vector=self._vector(data, width),
                     vector_key=vector_key,
-                    sparse=None if found is None else decode_sparse(found, self._database.where),
+                    sparse=None
+                    if found is None
+                    else decode_further("sparse", found, self._database.where),
                 )
             owner, key, name, content, *vector = row
             return Unit(
@@ -258,14 +259,21 @@ _other = t.document_change.alias("other")
 _later = t.document_change.alias("later")
 _kept = t.document_change.alias("kept")
 _again = t.document.alias("again")
+_added = t.document_change.alias("added")
 _NAME = func.coalesce(_c.name, t.document.c.name)
+
+
+def _added_at(log: Any) -> Any:
+    return func.coalesce(log.c.added, log.c.document_id)
+
+
 _WAS_THERE = or_(
-    _c.document_id <= bindparam("base"),
+    _added_at(t.document_change) <= bindparam("base"),
     exists().where(
         _other.c.version.is_not(None),
         _other.c.dataset_id == _c.dataset_id,
         _other.c.name == _NAME,
-        _other.c.document_id <= bindparam("base"),
+        _added_at(_other) <= bindparam("base"),
         _other.c.seq > bindparam("base"),
     ),
 )
@@ -281,13 +289,14 @@ _IS_LAST = and_(
         _kept.c.version.is_not(None),
         _kept.c.dataset_id == _c.dataset_id,
         _kept.c.name == _c.name,
-        _kept.c.document_id <= bindparam("until"),
+        _added_at(_kept) <= bindparam("until"),
         _kept.c.seq > bindparam("until"),
     ),
     ~exists().where(
         _again.c.dataset_id == _c.dataset_id,
         _again.c.name == _c.name,
-        _again.c.id <= bindparam("until"),
+        _added.c.document_id == _again.c.id,
+        _added_at(_added) <= bindparam("until"),
     ),
 )
 _PAGE = (
@@ -355,8 +364,7 @@ class SqlChanges:
 
     def change_head(self: HasDatabase) -> str:
         """See `ChangeReader.change_head`. Any commit may change it."""
-        with self.database.cached() as session:
-            return str(read_head(session))
+        return str(read_head(self.database.known))
 
     def read_changes(
         self: HasDatabase, since: ChangeCursor | None, *, dataset_id: str | None, limit: int

@@ -200,7 +200,7 @@ def fetch_chunks(
     """
     found: dict[Hashable, StoredUnit] = {}
     sets: dict[int, tuple[DocumentInfo, DerivedSig]] = {}
-    for row in _paged(session, _CHUNKS, keys):
+    for row in _rows(session, _CHUNKS, keys):
         key, dataset = row[-2:]
         try:
             known = sets.get(row[0])
@@ -221,7 +221,7 @@ def fetch_documents(
 ) -> Mapping[Hashable, StoredUnit]:
     """Documents by revision, with their openings; read as `fetch_chunks` reads."""
     found: dict[Hashable, StoredUnit] = {}
-    for row in _paged(session, _DOCUMENTS, keys):
+    for row in _rows(session, _DOCUMENTS, keys):
         key = row[_REVISION]
         found[key] = StoredUnit(
             key=key,
@@ -234,10 +234,12 @@ def fetch_documents(
     return found
 
 
-def _paged(session: Session, statement: Statement, keys: Sequence[int]) -> Iterator[Any]:
+def _rows(session: Session, statement: Statement, keys: Sequence[int]) -> list[Any]:
+    rows: list[Any] = []
     for start in range(0, len(keys), FETCHED_AT_ONCE):
         SEARCHES.pass_on("reading what was found")
-        yield from session.all(statement, keys=list(keys[start : start + FETCHED_AT_ONCE]))
+        rows += session.all(statement, keys=list(keys[start : start + FETCHED_AT_ONCE]))
+    return rows
 
 
 def integers(keys: Sequence[Hashable]) -> list[int]:

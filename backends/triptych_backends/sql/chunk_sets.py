@@ -20,8 +20,8 @@ from triptych_backends.sql.deferred import (
     tables as t,
     update,
 )
+from triptych_backends.sql.text_vectors import bind_all, bind_sets
 from triptych_backends.sql.transaction import Dataset, Transaction
-from triptych_backends.sql.vector_uses import bind_all, bind_sets, swap_in
 from triptych_backends.sql.vectors import (
     delete_unreferenced_vectors,
     space_of,
@@ -224,7 +224,7 @@ def update_source_version(tx: Transaction, dataset: Dataset, name: str, sig: Der
     )
     if touched != 1:
         return False
-    tx.revise(dataset.id)
+    tx.revise()
     return True
 
 
@@ -236,9 +236,6 @@ def configure(
     if dataset.config != expected:
         return False
     if config != dataset.config:
-        is_swap = config.embed_sig != (dataset.embed_sig or "") and swap_in(
-            tx, dataset, config.embed_sig
-        )
         tx.run(
             _CONFIGURE,
             pk=dataset.id,
@@ -250,13 +247,9 @@ def configure(
         )
         if config.sparse_sig != (dataset.sparse_sig or ""):
             bind_all(tx, attrs.evolve(dataset, sparse_sig=config.sparse_sig))
-        tx.revise(dataset.id)
+        tx.revise()
         # The index is made for one language, one space and one sparse encoder: it starts again
-        # with another, unless all that has changed is there.
-        if is_swap and expected and attrs.evolve(config, embed_sig=expected.embed_sig) == expected:
-            tx.log(dataset.id, "vectors", 0)
-        elif expected is None or (
-            attrs.evolve(config, chunker_sig=expected.chunker_sig) != expected
-        ):
+        # with another.
+        if expected is None or attrs.evolve(config, chunker_sig=expected.chunker_sig) != expected:
             tx.reset_log(dataset.id)
     return True

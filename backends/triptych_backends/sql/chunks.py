@@ -14,10 +14,11 @@ from triptych.records import (
     DerivedChunk,
     DerivedSig,
     FilterTree,
-    SpaceCount,
+    StoredSpace,
     StoredUnit,
     VectorSpace,
 )
+from triptych.records.spaces import KINDS
 from triptych.text import CorpusStats
 from triptych_backends.sql.chunk_rows import (
     FETCHED_AT_ONCE,
@@ -32,8 +33,8 @@ from triptych_backends.sql.chunk_sets import configure, replace_sets, update_sou
 from triptych_backends.sql.database import Repository
 from triptych_backends.sql.deferred import bindparam, func, in_list, select, tables as t
 from triptych_backends.sql.deletes import remove_chunk_set, remove_chunk_sets
+from triptych_backends.sql.text_vectors import further_spaces, put_further
 from triptych_backends.sql.transaction import Session, find_dataset, find_datasets
-from triptych_backends.sql.vector_uses import drop_space, keep_vectors, vector_spaces
 from triptych_backends.sql.vectors import count_waiting, give_vectors, known_vectors, waiting_names
 
 V = TypeVar("V")
@@ -65,34 +66,34 @@ class SqlChunks(Repository):
     A chunk's key is its row's id, a document's the revision of its content.
     """
 
+    kinds = KINDS
+
     def config(self, dataset_id: str) -> DatasetConfig | None:
-        with self.database.cached() as session:
-            found = find_dataset(session, dataset_id)
+        found = find_dataset(self.database.known, dataset_id)
         return found.config if found else None
 
     def configs(self, dataset_ids: Sequence[str]) -> Mapping[str, DatasetConfig]:
-        with self.database.cached() as session:
-            found = find_datasets(session, dataset_ids)
+        found = find_datasets(self.database.known, dataset_ids)
         return {each.name: each.config for each in found if each.config is not None}
 
     def configure(
         self, dataset_id: str, config: DatasetConfig, *, expected: DatasetConfig | None
     ) -> bool:
-        with self.database.writing() as tx:
+        with self.database.writing(dataset_id) as tx:
             return configure(tx, dataset_id, config, expected)
 
     def get_doc_sig(self, dataset_id: str, doc_name: str) -> DerivedSig | None:
-        """See `ChunkSigReader.get_doc_sig`."""
+        """See `ChunkRepo.get_doc_sig`."""
         return self.get_doc_sigs(dataset_id, [doc_name]).get(doc_name)
 
     def get_doc_sigs(self, dataset_id: str, doc_names: Sequence[str]) -> Mapping[str, DerivedSig]:
-        """See `ChunkSigReader.get_doc_sigs`."""
+        """See `ChunkRepo.get_doc_sigs`."""
         with self.database.reading() as session:
             rows = session.all(_SIGS, dataset=dataset_id, names=list(doc_names))
         return {row[0]: sig_of(row[1:]) for row in rows}
 
     def doc_names(self, dataset_id: str) -> Sequence[str]:
-        """See `ChunkSigReader.doc_names`."""
+        """See `ChunkRepo.doc_names`."""
         with self.database.reading() as session:
             return [row[0] for row in session.all(_NAMES, dataset=dataset_id)]
 
@@ -106,7 +107,7 @@ class SqlChunks(Repository):
     ) -> Sequence[bool]:
         if not sets:
             return []
-        with self.database.writing(durable=False) as tx:
+        with self.database.writing(dataset_id, durable=False) as tx:
             dataset = find_dataset(tx, dataset_id)
             if dataset is None:
                 return [False] * len(sets)
@@ -118,23 +119,16 @@ class SqlChunks(Repository):
         space: VectorSpace[V],
         names: Sequence[str],
         vectors: Mapping[str, V | None],
-        *,
-        serves: bool = True,
     ) -> Sequence[str]:
-        """See `VectorRepo.put_vectors`. What is kept for a swap is durable at once: what a model
-        made costs money to make again."""
-        with self.database.writing(durable=not serves) as tx:
+        with self.database.writing(dataset_id, durable=False) as tx:
             dataset = find_dataset(tx, dataset_id)
-            if dataset is None or not space.sig or space.serves(dataset.config) != serves:
+            if dataset is None or not space.serves(dataset.config):
                 return []
             given: dict[str, Any] = dict(vectors)
-            if space.kind == "dense" and serves:
+            if space.kind == "dense":
                 return give_vectors(tx, dataset, names, given)
-            if space.kind == "sparse":
-                given = {digest: each for digest, each in given.items() if each is not None}
-                if not serves:
-                    return []
-            return keep_vectors(tx, dataset, space, names, given)
+            given = {digest: each for digest, each in given.items() if each is not None}
+            return put_further(tx, dataset, space, names, given)
 
     def known_vectors(
         self, dataset_id: str, space: VectorSpace[V], digests: Sequence[str]
@@ -155,20 +149,14 @@ class SqlChunks(Repository):
 
     def count_waiting(self, dataset_ids: Sequence[str], space: AnySpace) -> int:
         """See `VectorRepo.count_waiting`: counted in an index, chunks are not read."""
-        with self.database.cached() as session:
-            return count_waiting(session, find_datasets(session, dataset_ids), space)
+        known = self.database.known
+        return count_waiting(known, find_datasets(known, dataset_ids), space)
 
-    def vector_spaces(self, dataset_id: str) -> Sequence[SpaceCount]:
-        """See `VectorRepo.vector_spaces`."""
+    def further_spaces(self, dataset_id: str) -> Sequence[StoredSpace]:
+        """See `VectorRepo.further_spaces`."""
         with self.database.reading() as session:
             dataset = find_dataset(session, dataset_id)
-            return [] if dataset is None else vector_spaces(session, dataset)
-
-    def drop_space(self, dataset_id: str, space: AnySpace) -> bool:
-        """See `VectorRepo.drop_space`."""
-        with self.database.writing() as tx:
-            dataset = find_dataset(tx, dataset_id)
-            return dataset is not None and drop_space(tx, dataset, space)
+            return [] if dataset is None else further_spaces(session, dataset)
 
     def count_sets(self, dataset_ids: Sequence[str]) -> int:
         """See `ChunkRepo.count_sets`: counted in an index of the sets."""
@@ -177,18 +165,18 @@ class SqlChunks(Repository):
             return sum(session.all(_SETS, dataset=each.id)[0][0] for each in found)
 
     def update_source_version(self, dataset_id: str, doc_name: str, sig: DerivedSig) -> bool:
-        with self.database.writing(durable=False) as tx:
+        with self.database.writing(dataset_id, durable=False) as tx:
             dataset = find_dataset(tx, dataset_id)
             return dataset is not None and update_source_version(tx, dataset, doc_name, sig)
 
     def delete_by_doc(self, dataset_id: str, doc_name: str) -> None:
-        with self.database.writing() as tx:
+        with self.database.writing(dataset_id) as tx:
             found = tx.one(_DOCUMENT, dataset=dataset_id, name=doc_name)
             if found is not None:
                 remove_chunk_set(tx, *found)
 
     def delete_by_dataset(self, dataset_id: str) -> None:
-        with self.database.writing() as tx:
+        with self.database.writing(dataset_id) as tx:
             dataset = find_dataset(tx, dataset_id)
             if dataset is not None:
                 remove_chunk_sets(tx, dataset)

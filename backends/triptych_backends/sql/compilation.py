@@ -52,7 +52,7 @@ def creating(table: Table, dialect: Dialect) -> dict[str, str]:
 @cache
 def creating_all(dialect: Dialect) -> tuple[str, ...]:
     """What makes all tables and their indexes; to write it takes longer than to run it."""
-    from triptych_backends.sql.tables import METADATA
+    from triptych_backends.sql.schema import METADATA
 
     tables = METADATA.sorted_tables
     return tuple(each for table in tables for each in creating(table, dialect).values())

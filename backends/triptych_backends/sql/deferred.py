@@ -175,9 +175,9 @@ if TYPE_CHECKING:
         update,
     )
 
-    from triptych_backends.sql import tables
+    from triptych_backends.sql import schema as tables
 else:
-    tables = deferred_module("triptych_backends.sql.tables")
+    tables = deferred_module("triptych_backends.sql.schema")
     _core = deferred_module("sqlalchemy")
     and_, or_, case, exists = _core.and_, _core.or_, _core.case, _core.exists
     select, union_all, desc, func = _core.select, _core.union_all, _core.desc, _core.func
@@ -208,14 +208,10 @@ class Dialect(Protocol):
 
 @attrs.frozen(eq=False)
 class Upsert:
-    """Insert a row into ``table``; where one has the same ``key``, replace its other columns.
-
-    With ``add``, the other columns are numbers and are added to those that are there.
-    """
+    """Insert a row into ``table``; where one has the same ``key``, replace its other columns."""
 
     table: Table
     key: tuple[str, ...]
-    add: bool = False
 
     @property
     def changed(self) -> list[str]:
@@ -224,8 +220,7 @@ class Upsert:
 
     def assignments(self, new: ReadOnlyColumnCollection[str, Any]) -> dict[str, ColumnElement[Any]]:
         """What the other columns become, where ``new`` are those of the row that was to go in."""
-        old = self.table.columns
-        return {name: old[name] + new[name] if self.add else new[name] for name in self.changed}
+        return {name: new[name] for name in self.changed}
 
 
 Statement: TypeAlias = "Executable | Upsert"

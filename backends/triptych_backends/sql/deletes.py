@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from triptych.contracts import rules
 from triptych_backends.sql.deferred import bindparam, delete, func, select, tables as t, update
 from triptych_backends.sql.errors import corrupt
+from triptych_backends.sql.text_vectors import forget_uses
 from triptych_backends.sql.transaction import (
     FIELD_OF_LAYER,
     KEPT_DELETIONS,
@@ -15,12 +16,11 @@ from triptych_backends.sql.transaction import (
     Session,
     Transaction,
 )
-from triptych_backends.sql.vector_uses import forget_uses
 from triptych_backends.sql.vectors import delete_unreferenced_vectors
 from triptych_backends.sql.versions import drop_versions
 
 if TYPE_CHECKING:
-    from sqlalchemy import Delete, Update
+    from sqlalchemy import Delete
 
 _DOCUMENT = select(t.document.c.id, t.document.c.version).where(
     t.document.c.dataset_id == bindparam("dataset"), t.document.c.name == bindparam("name")
@@ -51,16 +51,6 @@ _LAYERS = select(t.layer.c.id, t.layer.c.layer, t.layer.c.vector_id).where(
 )
 _LAYERS_OF_NAME = _LAYERS.where(t.layer.c.doc_name == bindparam("name"))
 _DROP_LAYER = delete(t.layer).where(t.layer.c.id == bindparam("which"))
-_JOURNAL: tuple[Delete, ...] = tuple(
-    delete(table).where(table.c.dataset_id == bindparam("dataset"))
-    for table in (t.layer_parked, t.layer_note)
-)
-_JOURNAL_OF_NAME: tuple[Delete, ...] = tuple(
-    delete(table).where(
-        table.c.dataset_id == bindparam("dataset"), table.c.doc_name == bindparam("name")
-    )
-    for table in (t.layer_parked, t.layer_note)
-)
 
 _documents_of = select(t.document.c.id).where(t.document.c.dataset_id == bindparam("dataset"))
 _spaces_of = select(t.space.c.id).where(t.space.c.dataset_id == bindparam("dataset"))
@@ -79,15 +69,13 @@ _GREATEST = select(func.max(t.document.c.version)).where(
 _ANY_SET = (
     select(t.derivation.c.document_id).where(t.derivation.c.document_id.in_(_documents_of)).limit(1)
 )
-# What is kept by text goes with the configuration, that of layers too.
+# Vectors that are not dense go with the configuration.
 _CLEAR_USES: tuple[Delete, ...] = (
     delete(t.waiting).where(t.waiting.c.dataset_id == bindparam("dataset")),
     delete(t.vector_use).where(t.vector_use.c.space_id.in_(_spaces_of)),
 )
-_UNMARK = update(t.space).where(t.space.c.dataset_id == bindparam("dataset")).values(kept=False)
-_CLEAR_SETS: tuple[Delete | Update, ...] = (
+_CLEAR_SETS: tuple[Delete, ...] = (
     *_CLEAR_USES,
-    _UNMARK,
     delete(t.chunk).where(t.chunk.c.document_id.in_(_documents_of)),
     delete(t.derivation).where(t.derivation.c.document_id.in_(_documents_of)),
     delete(t.vector).where(
@@ -104,8 +92,6 @@ _CLEAR_DATASET: tuple[Delete, ...] = (
     delete(t.chunk).where(t.chunk.c.document_id.in_(_documents_of)),
     delete(t.derivation).where(t.derivation.c.document_id.in_(_documents_of)),
     delete(t.layer).where(t.layer.c.dataset_id == bindparam("dataset")),
-    *_JOURNAL,
-    delete(t.layer_usage).where(t.layer_usage.c.dataset_id == bindparam("dataset")),
     delete(t.vector).where(t.vector.c.space_id.in_(_spaces_of)),
     delete(t.space).where(t.space.c.dataset_id == bindparam("dataset")),
     delete(t.document_meta).where(t.document_meta.c.dataset_id == bindparam("dataset")),
@@ -137,24 +123,18 @@ def remove_layers(
 ) -> bool:
     """Remove the layers under ``name``, or all of the dataset; of one ``kind``, or of any.
 
-    With those of any kind goes what the journal holds of them, but for what they cost. Whether
-    anything was removed.
+    Whether anything was removed.
     """
-    noted = 0
-    if kind is None:
-        for statement in _JOURNAL if name is None else _JOURNAL_OF_NAME:
-            noted += tx.run(statement, dataset=dataset, name=name)
     if name is None:
         found = tx.all(_LAYERS, dataset=dataset)
     else:
         found = tx.all(_LAYERS_OF_NAME, dataset=dataset, name=name)
     found = [row for row in found if kind in (None, row[1])]
     tx.run_many(_DROP_LAYER, [(pk,) for pk, _, _ in found])
-    forget_uses(tx, dataset, [pk for pk, _, _ in found])
     delete_unreferenced_vectors(tx, [vector for _, _, vector in found if vector is not None])
     for pk, layer, _ in found:
         tx.log(dataset, FIELD_OF_LAYER[layer], pk)
-    return bool(noted or found)
+    return bool(found)
 
 
 def version_of(tx: Transaction, dataset: Dataset | None, name: str) -> int:
@@ -170,7 +150,7 @@ def version_of(tx: Transaction, dataset: Dataset | None, name: str) -> int:
 def remove_orphans(tx: Transaction, dataset: Dataset, names: Iterable[str]) -> list[str]:
     """Remove what lies under those of ``names`` that have no source; those that had something.
 
-    A chunk set cannot outlive its document's row: only layers and their journal can.
+    A chunk set cannot outlive its document's row: only layers can.
     """
     found = sourceless(tx, dataset, names)
     return [name for name in found if remove_layers(tx, dataset.id, name)]

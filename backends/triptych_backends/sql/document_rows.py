@@ -71,11 +71,11 @@ _KINDS: dict[Kind, bytes] = {"text": b"s", "bool": b"b", "number": b"n", "time":
 _ITEM = b"i"
 
 
-def entries_of(metadata: Metadata, system: SystemData) -> set[bytes]:
+def entries_of(metadata: Metadata, expires_at: datetime | None) -> set[bytes]:
     """All entries of a document."""
     found = set()
-    if system.expires_at is not None:
-        found.add(entry_of(EXPIRES_AT, comparison_key(system.expires_at)))
+    if expires_at is not None:
+        found.add(entry_of(EXPIRES_AT, comparison_key(expires_at)))
     for key, value in metadata.items():
         if key == EXPIRES_AT:
             continue  # as a field of filters it is the document's own
@@ -135,10 +135,8 @@ def _number(value: float) -> bytes:
 
 
 def _digest(parts: Iterable[bytes]) -> bytes:
-    whole = hashlib.sha256()
-    for part in parts:
-        whole.update(b"%d:" % len(part) + part)
-    return whole.digest()[:16]
+    joined = b"".join([b"%d:%b" % (len(part), part) for part in parts])
+    return hashlib.sha256(joined).digest()[:16]
 
 
 _d = t.document.c
@@ -222,8 +220,7 @@ class DocumentRow:
     @classmethod
     def read(cls, row: Sequence[Any], where: str) -> DocumentRow:
         """From the first columns of ``row``."""
-        metadata = _metadata_in(row, where)
-        parser_sig, system = _system_in(row, where)
+        parser_sig, system, metadata = _kept_in(row, where)
         stored = (metadata, system.expires_at)
         values: tuple[Any, ...] = (*row[:9], parser_sig, system, metadata, *stored)
         return cls(*values)
@@ -313,7 +310,6 @@ def write_rows(tx: Transaction, dataset: int, rows: Iterable[DocumentRow]) -> No
     for row in rows:
         if not row.changed:
             continue
-        tx.revise(dataset)
         if row.stored_metadata is None:
             added.append((row.id, dataset, row.name, *row.values(), row.content))
         elif row.content is not None:
@@ -321,9 +317,8 @@ def write_rows(tx: Transaction, dataset: int, rows: Iterable[DocumentRow]) -> No
         else:
             informed.append((*row.values(), row.id))
         if row.metadata or row.stored_metadata or row.system.expires_at or row.stored_expiry:
-            before = SystemData(expires_at=row.stored_expiry)
-            old = entries_of(row.stored_metadata or {}, before)
-            new = entries_of(row.metadata, row.system)
+            old = entries_of(row.stored_metadata or {}, row.stored_expiry)
+            new = entries_of(row.metadata, row.system.expires_at)
             new_entries += [(dataset, entry, row.id) for entry in sorted(new - old)]
             old_entries += [(dataset, entry, row.id) for entry in sorted(old - new)]
             expires = expires or row.system.expires_at != row.stored_expiry
@@ -353,11 +348,14 @@ def source_of(row: DocumentRow, dataset_id: str, content: str) -> SourceDocument
 
 def info_in(row: Sequence[Any], dataset_id: str, where: str) -> DocumentInfo:
     """The document in the first columns of ``row``, in the order of `COLUMNS`."""
-    parser_sig, system = _system_in(row, where)
+    metadata: dict[str, MetadataValue] = {}
+    parser_sig, system = "", _NO_SYSTEM
+    if row[9] != "{}" or row[10] != "{}":
+        parser_sig, system, metadata = _kept_in(row, where)
     return DocumentInfo(
         dataset_id=dataset_id,
         name=row[1],
-        metadata=_metadata_in(row, where),
+        metadata=metadata,
         version=row[2],
         updated_at=moment_of(row[3]),
         content_sha256=row[5],
@@ -397,19 +395,16 @@ def read_system(text: str) -> tuple[str, SystemData]:
     return parser_sig, SystemData(**held)
 
 
-def _system_in(row: Sequence[Any], where: str) -> tuple[str, SystemData]:
+def _kept_in(row: Sequence[Any], where: str) -> tuple[str, SystemData, dict[str, MetadataValue]]:
+    """The parser's signature, the system's data and the metadata in a row."""
+    (kept, said), what = row[9:11], "what is kept"
     try:
-        return read_system(row[9])
+        parser_sig, system = read_system(kept)
+        what = "the metadata"
+        metadata = metadata_from_plain(json.loads(said))
     except DAMAGE as error:
-        raise corrupt(where, f"what is kept of document {row[1]!r}: {error}") from error
-
-
-def _metadata_in(row: Sequence[Any], where: str) -> dict[str, MetadataValue]:
-    try:
-        metadata = metadata_from_plain(json.loads(row[10])) if row[10] != "{}" else {}
-    except DAMAGE as error:
-        raise corrupt(where, f"the metadata of document {row[1]!r}: {error}") from error
-    return metadata
+        raise corrupt(where, f"{what} of document {row[1]!r}: {error}") from error
+    return parser_sig, system, metadata
 
 
 def micros_of(time: datetime) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
-from triptych.contracts import rules
+from triptych.contracts import UpdateOrder, rules
 from triptych.errors import ConflictError
 from triptych.records import (
     Condition,
@@ -91,6 +91,8 @@ _PAGE_BY_UPDATE = {
     for descending in (True, False)
 }
 _COUNT = select(func.count()).where(t.document.c.dataset_id == bindparam("dataset"))
+_EXPIRIES = kind_prefix(EXPIRES_AT, "time")
+_AFTER_EXPIRIES = next_prefix(_EXPIRIES)
 _FIRST_EXPIRY = select(
     t.dataset.c.name,
     select(func.min(t.document_meta.c.pair))
@@ -106,7 +108,7 @@ _DATASETS = select(t.dataset.c.name).where(t.dataset.c.live).order_by(t.dataset.
 _NOBODY = (0, "", 1, 0, 0, "0" * 64, 0, "", "", "{}", '{"team": "nobody"}')
 
 
-class SqlDocuments(Repository):
+class SqlDocuments(Repository, UpdateOrder):
     """`DocumentRepo` and `VersionReader` over a `Database`."""
 
     def put(self, dataset_id: str, document: NewDocument) -> SourceDocument:
@@ -132,7 +134,7 @@ class SqlDocuments(Repository):
     def put_many(self, dataset_id: str, documents: Sequence[NewDocument]) -> Sequence[PutOutcome]:
         if not documents:
             return []
-        with self.database.writing() as tx:
+        with self.database.writing(dataset_id) as tx:
             now = datetime.now(UTC)
             dataset = find_dataset(tx, dataset_id)
             stored = read_rows(tx, dataset, {document.name for document in documents}, self.where)
@@ -173,7 +175,7 @@ class SqlDocuments(Repository):
             return outcomes
 
     def load(self, document: SourceDocument) -> None:
-        with self.database.writing() as tx:
+        with self.database.writing(document.dataset_id) as tx:
             dataset = find_dataset(tx, document.dataset_id)
             row = read_rows(tx, dataset, {document.name}, self.where).get(document.name)
             if row is not None and row.is_of(document.dataset_id, document):
@@ -280,18 +282,17 @@ class SqlDocuments(Repository):
 
     def with_expired(self, dataset_ids: Sequence[str], moment: datetime) -> Sequence[str]:
         """See `DocumentRepo.with_expired`: one look at the index of a dataset."""
-        first = kind_prefix(EXPIRES_AT, "time")
-        with self.database.cached() as session:
-            rows = session.all(
-                _FIRST_EXPIRY, names=list(dataset_ids), first=first, end=next_prefix(first)
-            )
+        rows = self.database.known.all(
+            _FIRST_EXPIRY, names=list(dataset_ids), first=_EXPIRIES, end=_AFTER_EXPIRIES
+        )
+        expiring = {name: soonest for name, soonest in rows if soonest is not None}
+        if not expiring:
+            return []
         last = entry_of(EXPIRES_AT, comparison_key(moment))
-        names = {name for name, soonest in rows if soonest is not None and soonest <= last}
-        return [each for each in dataset_ids if each in names]
+        return [each for each in dataset_ids if each in expiring and expiring[each] <= last]
 
     def list_datasets(self) -> Sequence[str]:
-        with self.database.cached() as session:
-            return [row[0] for row in session.all(_DATASETS)]
+        return [row[0] for row in self.database.known.all(_DATASETS)]
 
     def versions(self, dataset_id: str, name: str) -> Sequence[DocumentInfo]:
         with self.database.reading() as session:
@@ -310,7 +311,7 @@ class SqlDocuments(Repository):
         return 0 if dataset is None else dataset.deleted_version
 
     def create_dataset(self, dataset_id: str) -> bool:
-        with self.database.writing() as tx:
+        with self.database.writing(dataset_id) as tx:
             found = find_dataset(tx, dataset_id)
             if found is not None and found.live:
                 return False
@@ -318,7 +319,7 @@ class SqlDocuments(Repository):
             return True
 
     def delete(self, dataset_id: str, name: str, *, if_version: int | None = None) -> bool:
-        with self.database.writing() as tx:
+        with self.database.writing(dataset_id) as tx:
             dataset = find_dataset(tx, dataset_id)
             rules.check_delete(dataset_id, name, if_version, version_of(tx, dataset, name))
             return dataset is not None and remove_document(tx, dataset, name)
@@ -326,14 +327,14 @@ class SqlDocuments(Repository):
     def delete_orphans(self, dataset_id: str, names: Collection[str]) -> Sequence[str]:
         if not names:
             return []
-        with self.database.writing() as tx:
+        with self.database.writing(dataset_id) as tx:
             dataset = find_dataset(tx, dataset_id)
             return [] if dataset is None else remove_orphans(tx, dataset, names)
 
     def delete_many(self, dataset_id: str, versions: Mapping[str, int]) -> Sequence[str]:
         if not versions:
             return []
-        with self.database.writing() as tx:
+        with self.database.writing(dataset_id) as tx:
             dataset = find_dataset(tx, dataset_id)
             if dataset is None:
                 return []
@@ -344,7 +345,7 @@ class SqlDocuments(Repository):
             ]
 
     def delete_dataset(self, dataset_id: str) -> bool:
-        with self.database.writing() as tx:
+        with self.database.writing(dataset_id) as tx:
             dataset = find_dataset(tx, dataset_id)
             if dataset is None:
                 return False

@@ -1,22 +1,19 @@
-"""Layers of documents, folders and datasets; what they cost, and what could not be made."""
+"""Layers of documents, folders and datasets."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import attrs
 
 from triptych.contracts import rules
-from triptych.errors import ValidationError
 from triptych.records import (
     Candidate,
     DerivedLayer,
     DerivedSig,
     Layer,
     LayerQuery,
-    ModelUsage,
-    QuarantinedLayer,
     StoredUnit,
 )
 from triptych.records.spaces import dense
@@ -27,153 +24,16 @@ from triptych_backends.sql.database import Repository
 from triptych_backends.sql.deferred import (
     Upsert,
     bindparam,
-    delete,
     func,
     in_list,
     select,
     tables as t,
 )
 from triptych_backends.sql.deletes import remove_layers
-from triptych_backends.sql.document_rows import EPOCH, MICROSECOND, info_in, micros_of, prefix_end
+from triptych_backends.sql.document_rows import info_in, prefix_end
 from triptych_backends.sql.errors import DAMAGE, corrupt
 from triptych_backends.sql.transaction import FIELD_OF_LAYER, Transaction, find_dataset
-from triptych_backends.sql.vector_uses import bind_layers, layer_digest
 from triptych_backends.sql.vectors import decode_vector, delete_unreferenced_vectors, store_vectors
-
-_COUNTS = 2**63
-_p, _u, _n = t.layer_parked.c, t.layer_usage.c, t.layer_note.c
-
-_PARK = Upsert(t.layer_parked, ("dataset_id", "doc_name", "layer"))
-_UNPARK = delete(t.layer_parked).where(
-    _p.dataset_id == bindparam("dataset"),
-    _p.doc_name == bindparam("name"),
-    _p.layer == bindparam("layer"),
-)
-_PARKED = (
-    select(_p.doc_name, _p.layer, _p.input_sig, _p.prompt_sig, _p.reason, _p.message, _p.parked_at)
-    .join(t.dataset, t.dataset.c.id == _p.dataset_id)
-    .where(t.dataset.c.name == bindparam("dataset"))
-    .order_by(_p.doc_name, _p.layer)
-)
-_CHARGE = Upsert(t.layer_usage, ("dataset_id", "model"), add=True)
-_USAGE = (
-    select(_u.model, _u.calls, _u.failures, _u.input_tokens, _u.output_tokens, _u.cost)
-    .join(t.dataset, t.dataset.c.id == _u.dataset_id)
-    .where(t.dataset.c.name == bindparam("dataset"))
-    .order_by(_u.model)
-)
-_PUT_NOTE = Upsert(t.layer_note, ("dataset_id", "doc_name", "digest"))
-_NOTES = (
-    select(_n.digest, _n.content)
-    .join(t.dataset, t.dataset.c.id == _n.dataset_id)
-    .where(t.dataset.c.name == bindparam("dataset"), _n.doc_name == bindparam("name"))
-)
-_DROP_NOTE = delete(t.layer_note).where(
-    _n.dataset_id == bindparam("dataset"),
-    _n.doc_name == bindparam("name"),
-    _n.digest == bindparam("key"),
-)
-
-
-class SqlLayerJournal(Repository):
-    """`LayerJournal` over a `Database`. Each write is durable: calls cost money."""
-
-    def quarantine(self, quarantined: QuarantinedLayer) -> None:
-        when = micros_of(quarantined.quarantined_at)
-        with self.database.writing() as tx:
-            row = (
-                tx.dataset(quarantined.dataset_id).id,
-                quarantined.doc_name,
-                str(quarantined.layer),
-                quarantined.input_sig,
-                quarantined.prompt_sig,
-                quarantined.reason,
-                quarantined.message.encode(),
-                when,
-            )
-            tx.run_many(_PARK, [row])
-
-    def release_quarantined(self, dataset_id: str, doc_name: str, layer: Layer) -> None:
-        with self.database.writing() as tx:
-            dataset = find_dataset(tx, dataset_id)
-            if dataset is not None:
-                tx.run(_UNPARK, dataset=dataset.id, name=doc_name, layer=str(layer))
-
-    def quarantined(self, dataset_id: str) -> Sequence[QuarantinedLayer]:
-        with self.database.reading() as session:
-            rows = session.all(_PARKED, dataset=dataset_id)
-        try:
-            return [
-                QuarantinedLayer(
-                    dataset_id=dataset_id,
-                    doc_name=name,
-                    layer=layer,
-                    input_sig=input_sig,
-                    prompt_sig=prompt_sig,
-                    reason=reason,
-                    message=message.decode(),
-                    quarantined_at=EPOCH + when * MICROSECOND,
-                )
-                for name, layer, input_sig, prompt_sig, reason, message, when in rows
-            ]
-        except DAMAGE as error:
-            raise corrupt(self.where, f"what is quarantined of {dataset_id!r}: {error}") from error
-
-    def record_usage(self, dataset_id: str, usage: ModelUsage) -> None:
-        for name in ("calls", "failures", "input_tokens", "output_tokens"):
-            count = getattr(usage, name)
-            if not 0 <= count < _COUNTS:
-                raise ValidationError(f"{name} of {usage.model} is {count}: it must fit 64 bits")
-        with self.database.writing() as tx:
-            row = (
-                tx.dataset(dataset_id).id,
-                usage.model,
-                usage.calls,
-                usage.failures,
-                usage.input_tokens,
-                usage.output_tokens,
-                usage.cost,
-            )
-            tx.run_many(_CHARGE, [row])
-
-    def usage(self, dataset_id: str) -> Sequence[ModelUsage]:
-        with self.database.reading() as session:
-            rows = session.all(_USAGE, dataset=dataset_id)
-        return [
-            ModelUsage(
-                model=model,
-                calls=calls,
-                failures=failures,
-                input_tokens=input_tokens,
-                output_tokens=output_tokens,
-                cost=cost,
-            )
-            for model, calls, failures, input_tokens, output_tokens, cost in rows
-        ]
-
-    def put_checkpoint(self, dataset_id: str, doc_name: str, key: str, content: str) -> None:
-        with self.database.writing() as tx:
-            row = (tx.dataset(dataset_id).id, doc_name, key, content.encode())
-            tx.run_many(_PUT_NOTE, [row])
-
-    def checkpoints(self, dataset_id: str, doc_name: str) -> Mapping[str, str]:
-        with self.database.reading() as session:
-            rows = session.all(_NOTES, dataset=dataset_id, name=doc_name)
-        try:
-            return {key: content.decode() for key, content in rows}
-        except DAMAGE as error:
-            raise corrupt(self.where, f"a note on {doc_name!r}: {error}") from error
-
-    def prune_checkpoints(self, dataset_id: str, doc_name: str, keys: Collection[str]) -> None:
-        gone = [key for key in self.checkpoints(dataset_id, doc_name) if key not in keys]
-        if not gone:
-            return
-        with self.database.writing() as tx:
-            dataset = find_dataset(tx, dataset_id)
-            if dataset is not None:
-                for key in gone:
-                    tx.run(_DROP_NOTE, dataset=dataset.id, name=doc_name, key=key)
-
 
 _l = t.layer.c
 _COLUMNS = (
@@ -247,16 +107,13 @@ _PUT = Upsert(t.layer, ("id",))
 _document = len(document_rows.COLUMNS)
 
 
-class SqlLayers(SqlLayerJournal):
-    """`LayerRepo` and `LayerJournal` over a `Database`.
-
-    A layer's key is the revision of its content.
-    """
+class SqlLayers(Repository):
+    """`LayerRepo` over a `Database`. A layer's key is the revision of its content."""
 
     def put(self, layer: DerivedLayer) -> bool:
         """See `LayerRepo.put`. Durable: what a model wrote costs money to make again."""
         name = layer.doc_name
-        with self.database.writing() as tx:
+        with self.database.writing(layer.dataset_id) as tx:
             dataset = find_dataset(tx, layer.dataset_id)
             found = tx.one(_VERSION, dataset=dataset.id, name=name) if dataset else None
             if not rules.may_put_layer(layer, found[0] if found else 0):
@@ -311,13 +168,13 @@ class SqlLayers(SqlLayerJournal):
         return [self._layer(dataset_id, row) for row in rows]
 
     def delete_by_doc(self, dataset_id: str, doc_name: str) -> None:
-        with self.database.writing() as tx:
+        with self.database.writing(dataset_id) as tx:
             dataset = find_dataset(tx, dataset_id)
             if dataset is not None:
                 remove_layers(tx, dataset.id, doc_name)
 
     def delete_by_dataset(self, dataset_id: str) -> None:
-        with self.database.writing() as tx:
+        with self.database.writing(dataset_id) as tx:
             dataset = find_dataset(tx, dataset_id)
             if dataset is not None:
                 remove_layers(tx, dataset.id)
@@ -378,6 +235,5 @@ def write_layer(tx: Transaction, dataset: int, layer: DerivedLayer) -> None:
         text_checksum(content, name, kind),
     )
     tx.run_many(_PUT, [row])
-    bind_layers(tx, pk, {owner: [layer_digest(layer.content)]})
     if old and old[1] is not None and old[1] != vector:
         delete_unreferenced_vectors(tx, [old[1]])

@@ -47,7 +47,7 @@ class SqlStateLoader:
 
     def use_up_versions(self: HasDatabase, dataset_id: str, version: int) -> None:
         """See `CopyableStore.use_up_versions`."""
-        with self.database.writing() as tx:
+        with self.database.writing(dataset_id) as tx:
             raise_floor(tx, tx.dataset(dataset_id).id, version)
 
 
@@ -68,7 +68,7 @@ def batched(states: Sequence[NameState]) -> Iterator[Sequence[NameState]]:
 def _load_at_once(
     database: Database, dataset_id: str, states: Sequence[NameState], *, replace: bool
 ) -> None:
-    with database.writing() as tx:
+    with database.writing(dataset_id) as tx:
         for state in states:
             _load(tx, dataset_id, state, database.where, database.history, replace=replace)
 

@@ -6,6 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import attrs
@@ -13,10 +14,10 @@ import attrs
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych.contracts import Capabilities
 from triptych.errors import NotAvailableError, StoreError
-from triptych_backends.sql.answers import SqlAnswers
+from triptych.resources.files import delete_results
 from triptych_backends.sql.change_log import SqlChanges
 from triptych_backends.sql.chunks import SqlChunks
-from triptych_backends.sql.database import Database, Searcher
+from triptych_backends.sql.database import Database, Searcher, SingleReads
 from triptych_backends.sql.deferred import (
     Upsert,
     bindparam,
@@ -31,7 +32,7 @@ from triptych_backends.sql.errors import corrupt
 from triptych_backends.sql.filters import FRESH
 from triptych_backends.sql.layers import SqlLayers
 from triptych_backends.sql.state_loader import SqlStateLoader
-from triptych_backends.sql.transaction import Session, Transaction, find_dataset
+from triptych_backends.sql.transaction import Reader, Session, Transaction, find_dataset
 
 if TYPE_CHECKING:
     from triptych.records import DatasetStats, ScrubReport
@@ -48,7 +49,7 @@ _SET = Upsert(t.meta, ("key",))
 _REMOVE = delete(t.meta).where(_m.key == bindparam("wanted"))
 
 
-def _read(session: Session, key: str, where: str) -> str | None:
+def _read(session: Reader, key: str, where: str) -> str | None:
     row = session.one(_ONE, wanted=_OURS + key)
     return None if row is None else _text(key, row[0], where)
 
@@ -151,10 +152,16 @@ class PinnedDatabase:
                 raise StoreError(f"this snapshot of the store {self.where} has ended: take another")
             yield self._session
 
-    cached = reading
     snapshot = reading
 
-    def writing(self, *, durable: bool = True) -> AbstractContextManager[Transaction]:
+    @property
+    def known(self) -> Reader:
+        """See `Database.known`."""
+        return SingleReads(self.reading)
+
+    def writing(
+        self, dataset: str | None = None, *, durable: bool = True
+    ) -> AbstractContextManager[Transaction]:
         """Refuse to write.
 
         Raises:
@@ -211,10 +218,7 @@ class SqlReads(SqlChanges):
     def capabilities(self) -> Capabilities:
         """See `Store.capabilities`."""
         return Capabilities(
-            sparse=self.chunks,
-            spaces=self.chunks,
             versions=self.documents,
-            journal=self.layers,
             changes=self,
             settings=self,
         )
@@ -226,12 +230,11 @@ class SqlReads(SqlChanges):
 
     def get_setting(self, key: str) -> str | None:
         """See `SettingsStore.get_setting`."""
-        with self.database.reading() as session:
-            return _read(session, key, self.database.where)
+        return _read(self.database.known, key, self.database.where)
 
     def set_setting(self, key: str, value: str | None, *, expected: str | None) -> bool:
         """See `SettingsStore.set_setting`."""
-        with self.database.writing() as tx:
+        with self.database.writing(_OURS) as tx:
             if _read(tx, key, self.database.where) != expected:
                 return False
             if value is None:
@@ -243,8 +246,7 @@ class SqlReads(SqlChanges):
     def list_settings(self, prefix: str = "") -> Mapping[str, str]:
         """See `SettingsStore.list_settings`."""
         start = _OURS + prefix
-        with self.database.cached() as session:
-            rows = session.all(_BEGINNING, prefix=start, length=len(start))
+        rows = self.database.known.all(_BEGINNING, prefix=start, length=len(start))
         where = self.database.where
         return dict(sorted((key[len(_OURS) :], _text(key, value, where)) for key, value in rows))
 
@@ -262,7 +264,7 @@ class SqlSnapshot(SqlReads):
         self.close = database.end
 
 
-class SqlStore(CloseOnExit, SqlReads, SqlAnswers, SqlStateLoader):
+class SqlStore(CloseOnExit, SqlReads, SqlStateLoader):
     """What the stores over a `Database` share, for each to inherit.
 
     Use it as a context manager, or close it.
@@ -271,13 +273,17 @@ class SqlStore(CloseOnExit, SqlReads, SqlAnswers, SqlStateLoader):
     searcher: Searcher
 
     @property
+    def results_path(self) -> Path | None:
+        """The file of the semantic cache; None to keep results in memory."""
+        return None
+
+    @property
     def capabilities(self) -> Capabilities:
         """See `Store.capabilities`: every one but `Diagnostics`, which is a database's own."""
         return attrs.evolve(
             super().capabilities,
             document_search=self.chunks,
             copying=self,
-            answers=self,
         )
 
     @contextmanager
@@ -294,11 +300,13 @@ class SqlStore(CloseOnExit, SqlReads, SqlAnswers, SqlStateLoader):
                 pinned.end()
 
     def scrub(self) -> ScrubReport | None:
-        """See `Store.scrub`: rewrite the tables, and forget what is searched.
+        """See `Store.scrub`: rewrite the tables, and forget what is searched and what was found.
 
         Raises:
             StoreLockedError: another process is reading or writing; nothing is lost, try again.
         """
+        if self.results_path is not None:
+            delete_results(self.results_path)
         with self.database.writing() as tx:
             tx.renew()
             tx.forget_deletions()

@@ -5,12 +5,13 @@ from __future__ import annotations
 import secrets
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import attrs
 
-from triptych.records import DatasetConfig, Layer
+from triptych.records import AnySpace, DatasetConfig, Layer
+from triptych.records.spaces import sparse
 from triptych_backends.index import Field
 from triptych_backends.sql.deferred import (
     Statement,
@@ -29,8 +30,8 @@ from triptych_backends.sql.deferred import (
 from triptych_backends.sql.errors import corrupt
 
 
-class Session(ABC):
-    """Runs statements on one connection; a list among the parameters is that of an `in_list`."""
+class Reader(ABC):
+    """Runs statements that read; a list among the parameters is that of an `in_list`."""
 
     __slots__ = ()
 
@@ -43,6 +44,12 @@ class Session(ABC):
         rows = self.all(statement, **parameters)
         return rows[0] if rows else None
 
+
+class Session(Reader):
+    """Runs statements on one connection."""
+
+    __slots__ = ()
+
     @abstractmethod
     def run(self, statement: Statement, **parameters: Any) -> int:
         """Run a writing statement; how many rows it touched."""
@@ -50,6 +57,16 @@ class Session(ABC):
     @abstractmethod
     def run_many(self, statement: Statement, rows: Sequence[Sequence[Any]]) -> None:
         """Run a writing statement for each of ``rows``, tuples in the statement's own order."""
+
+
+KEPT_ROWS = 256
+"""So many questions a connection remembers the answers of."""
+
+
+def key_of(statement: Statement, parameters: Mapping[str, Any]) -> Hashable:
+    """What the rows of a statement with these parameters are remembered by."""
+    values = [tuple(it) if isinstance(it, list) else it for it in parameters.values()]
+    return (statement, *parameters, *values)
 
 
 KEPT_DELETIONS = 100_000
@@ -71,7 +88,6 @@ _DROP = delete(t.document_change).where(
     _DELETED, _c.seq <= bindparam("to"), ~in_list(_c.seq, "last")
 )
 _UNNAME = update(t.document_change).where(in_list(_c.seq, "last")).values(name=None)
-_ADD_GAP = insert(t.document_change)
 
 
 def prune_deletions(tx: Session, keep: int = KEPT_DELETIONS) -> None:
@@ -97,7 +113,6 @@ FIELD_OF_LAYER: dict[Layer, Field] = {Layer.ABSTRACT: "abstract", Layer.OVERVIEW
 LAYER_OF_FIELD: dict[Field, Layer] = {field: layer for layer, field in FIELD_OF_LAYER.items()}
 
 _ALL = ""
-_SEVERAL = 0  # the dataset of an answer that depends on several
 # Whoever reads it draws ticks, in the order of the commits: others wait until this one is.
 _CLOCK = select(t.clock.c.tick).with_for_update()
 _EPOCH = select(t.epoch.c.first, t.epoch.c.mark).order_by(t.epoch.c.first.desc()).limit(1)
@@ -108,10 +123,6 @@ _KEPT_EPOCHS = 10_000
 _FORGET_EVERY = 1_024
 """Epochs and deletions are counted, and old ones forgotten, once in so many ticks: it reads all
 that are kept."""
-_REVISE = (
-    update(t.dataset).where(in_list(t.dataset.c.id, "datasets")).values(revision=bindparam("fresh"))
-)
-_DROP_ANSWERS = delete(t.answer).where(in_list(t.answer.c.dataset_id, "datasets"))
 _FORGET_EPOCHS = delete(t.epoch).where(
     t.epoch.c.first
     <= select(t.epoch.c.first)
@@ -166,6 +177,16 @@ class Dataset:
     sparse_sig: str | None
 
     @property
+    def has_further(self) -> bool:
+        """Whether it ever had a model whose vectors are not dense."""
+        return self.sparse_sig is not None
+
+    @property
+    def further(self) -> AnySpace | None:
+        """The space that serves and is not dense."""
+        return sparse(self.sparse_sig) if self.sparse_sig else None
+
+    @property
     def config(self) -> DatasetConfig | None:
         """The configuration, None before `configure`."""
         if self.chunker_sig is None:
@@ -178,13 +199,13 @@ class Dataset:
         )
 
 
-def find_dataset(session: Session, name: str) -> Dataset | None:
+def find_dataset(session: Reader, name: str) -> Dataset | None:
     """The dataset of this name, live or not."""
     row = session.one(_DATASET, name=name)
     return None if row is None else Dataset(row[0], row[1], bool(row[2]), *row[3:])
 
 
-def find_datasets(session: Session, names: Sequence[str]) -> list[Dataset]:
+def find_datasets(session: Reader, names: Sequence[str]) -> list[Dataset]:
     """Those of ``names`` that exist, live or not."""
     rows = session.all(_DATASETS, names=list(names))
     return [Dataset(row[0], row[1], bool(row[2]), *row[3:]) for row in rows]
@@ -213,8 +234,7 @@ class Transaction(Session):
         self._tick = -1
         self._started = -1
         self._changes: dict[tuple[int, str, int], int] = {}
-        self._documents: dict[int, tuple[int, int, int, str | None, int | None]] = {}
-        self._revised: set[int] = set()
+        self._documents: dict[int, tuple[int, int, int, str | None, int | None, int | None]] = {}
 
     def ticks(self, count: int) -> int:
         """The first of ``count`` numbers in a row that were never used before."""
@@ -231,17 +251,16 @@ class Transaction(Session):
         """Note that ``owner``'s units of ``field`` changed; the change's sequence number."""
         seq = self.ticks(1)
         self._changes[dataset, field, owner] = seq
-        self._revised.add(dataset)
         return seq
 
     def log_document(self, dataset: int, document: int, seq: int) -> None:
         """Note that a document was added or changed: ``seq`` is a tick for this."""
-        self._documents[document] = (seq, document, dataset, None, None)
+        self._documents[document] = (seq, document, dataset, None, None, None)
 
     def log_deletion(self, dataset: int, document: int, name: str, version: int) -> None:
         """Note that a document was deleted."""
         seq = self.ticks(1)
-        self._documents[document] = (seq, document, dataset, name, version)
+        self._documents[document] = (seq, document, dataset, name, version, None)
 
     def forget_deletions(self) -> None:
         """Leave no name of a deleted document in the log, of this transaction's neither."""
@@ -252,18 +271,15 @@ class Transaction(Session):
         """Let all who follow the dataset's documents begin again: deletions up to now, a tick of
         its own, may not be in the log."""
         seq = self.ticks(1)
-        self.run_many(_ADD_GAP, [(seq, seq, dataset, None, 0)])
+        self._documents[seq] = (seq, seq, dataset, None, 0, None)
 
     def _write_documents(self) -> None:
         self.run_many(_LOG_DOCUMENT, list(self._documents.values()))
         self._documents.clear()
 
-    def revise(self, dataset: int) -> None:
-        """Note that a search of the dataset may return something else: see `AnswerCache`.
-
-        `log` does so too.
-        """
-        self._revised.add(dataset)
+    def revise(self) -> None:
+        """Move the end of the log, as `log` does too: a search may find something else."""
+        self.ticks(1)
 
     def reset_log(self, dataset: int) -> None:
         """Note that everything the dataset had is void, and name all that lives again.
@@ -278,15 +294,10 @@ class Transaction(Session):
             self.log(dataset, _FIELDS.get(field, field), owner)
 
     def renew(self) -> None:
-        """Give the log another name, and void its entries: nobody may read them.
-
-        Searches return what they did, so that answers are kept.
-        """
-        revised = set(self._revised)
+        """Give the log another name, and void its entries: nobody may read them."""
         self.run(_RENAME, fresh=secrets.token_hex(16))
         for (dataset,) in self.all(_DATASET_IDS):
             self.reset_log(dataset)
-        self._revised = revised
 
     def dataset(self, name: str, *, live: bool = False) -> Dataset:
         """The dataset of this name, made if need be; ``live`` brings it into being."""
@@ -297,16 +308,12 @@ class Transaction(Session):
             assert found is not None
         if live and not found.live:
             self.run(_SET_LIVE, pk=found.id)
-            self.revise(found.id)
+            self.revise()
             found = attrs.evolve(found, live=True)
         return found
 
     def finish(self) -> None:
-        """Write revisions, the change log, the clock and, where one begins, the epoch."""
-        if self._revised:
-            datasets = sorted(self._revised)
-            self.run(_REVISE, datasets=datasets, fresh=secrets.token_hex(12))
-            self.run(_DROP_ANSWERS, datasets=[_SEVERAL, *datasets])
+        """Write the change log, the clock and, where one begins, the epoch."""
         self.run_many(_LOG, [(seq, *key) for key, seq in self._changes.items()])
         self._write_documents()
         if self._tick == self._started:

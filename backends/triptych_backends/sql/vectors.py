@@ -10,8 +10,8 @@ import numpy as np
 
 from triptych.contracts import rules
 from triptych.errors import ValidationError
-from triptych.records import AnySpace, AnyVector, SparseVector, Vector
-from triptych.records.spaces import dense
+from triptych.records import AnySpace, AnyVector, SpaceKind, Vector
+from triptych.records.spaces import CODECS, dense
 from triptych_backends.index.change_log import Rows
 from triptych_backends.sql.deferred import (
     bindparam,
@@ -26,7 +26,7 @@ from triptych_backends.sql.deferred import (
     update,
 )
 from triptych_backends.sql.errors import corrupt, damaged_chunk
-from triptych_backends.sql.transaction import Dataset, Session, Transaction
+from triptych_backends.sql.transaction import Dataset, Reader, Session, Transaction
 
 _SPACE = select(t.space.c.id, t.space.c.dimension).where(
     t.space.c.dataset_id == bindparam("pk"),
@@ -50,7 +50,6 @@ _KNOWN = (
         t.space.c.kind == bindparam("kind"),
         t.space.c.sig == bindparam("sig"),
         in_list(t.vector.c.digest, "digests"),
-        func.length(t.vector.c.data) > 0,
     )
 )
 _COLLECT = delete(t.vector).where(
@@ -90,14 +89,14 @@ def decode_vectors(rows: Sequence[tuple[int, bytes]], where: str) -> Rows:
     return Rows(keys, flat.reshape(len(rows), width // 4))
 
 
-def decode_sparse(data: bytes, where: str) -> SparseVector:
-    """The stored sparse vector.
+def decode_further(kind: SpaceKind, data: bytes, where: str) -> Any:
+    """The stored vector of a kind that is not dense.
 
     Raises:
         CorruptStoreError: it is damaged.
     """
     try:
-        return SparseVector.from_bytes(data)
+        return CODECS[kind].from_bytes(data)
     except (ValueError, ValidationError) as error:
         raise damaged_chunk(where, error) from error
 
@@ -109,17 +108,15 @@ def known_vectors(
     rows = session.all(
         _KNOWN, dataset=dataset, kind=space.kind, sig=space.sig, digests=list(digests)
     )
-    if space.kind == "sparse":
-        return {digest: decode_sparse(data, where) for digest, data, _ in rows}
+    if space.kind != "dense":
+        return {digest: decode_further(space.kind, data, where) for digest, data, _ in rows}
     return {digest: decode_vector(data, width, where) for digest, data, width in rows}
 
 
 def store_vectors(
-    tx: Transaction, dataset: int, space: AnySpace, vectors: Mapping[str, AnyVector | None]
+    tx: Transaction, dataset: int, space: AnySpace, vectors: Mapping[str, AnyVector]
 ) -> Mapping[str, int]:
     """Row ids for ``vectors`` by digest; a digest that is stored keeps its vector.
-
-    None, for a space that is kept, says that there is no vector of this text.
 
     Raises:
         ModelMismatchError: a vector is not as wide as the space's others.
@@ -134,7 +131,7 @@ def store_vectors(
         width = rules.check_widths(widths, arrays).get(space.sig, 0)
     if row is None:
         row = (tx.ticks(1), width)
-        tx.run_many(_ADD_SPACE, [(row[0], dataset, space.kind, space.sig, width, False)])
+        tx.run_many(_ADD_SPACE, [(row[0], dataset, space.kind, space.sig, width)])
     elif row[1] != width:
         tx.run(_SET_WIDTH, which=row[0], width=width)
     space_id = row[0]
@@ -142,7 +139,7 @@ def store_vectors(
     missing = [digest for digest in vectors if digest not in ids]
     first = tx.ticks(len(missing))
     rows = [
-        (pk, space_id, digest, _encoded(vectors[digest]))
+        (pk, space_id, digest, _encoded(space.kind, vectors[digest]))
         for pk, digest in enumerate(missing, first)
     ]
     ids.update((digest, pk) for pk, _, digest, _ in rows)
@@ -150,10 +147,10 @@ def store_vectors(
     return ids
 
 
-def _encoded(vector: AnyVector | None) -> bytes:
-    if isinstance(vector, SparseVector):
-        return vector.to_bytes()
-    return b"" if vector is None else np.asarray(vector, _FLOATS).tobytes()
+def _encoded(kind: SpaceKind, vector: Any) -> bytes:
+    if kind != "dense":
+        return bytes(vector.to_bytes())
+    return np.asarray(vector, _FLOATS).tobytes()
 
 
 def space_of(session: Session, dataset: int, space: AnySpace) -> int:
@@ -233,41 +230,6 @@ _AMONG = (
     )
     .order_by(t.document.c.name)
 )
-_texts_of_set = (
-    select(func.count(t.chunk.c.input_sig.distinct()))
-    .where(t.chunk.c.document_id == t.derivation.c.document_id)
-    .scalar_subquery()
-)
-_entries_of_set = (
-    select(func.count())
-    .select_from(t.vector_use)
-    .where(
-        t.vector_use.c.owner == t.derivation.c.document_id,
-        t.vector_use.c.space_id == bindparam("space"),
-    )
-    .scalar_subquery()
-)
-_LACKING_SETS = (
-    select(t.document.c.name)
-    .join(t.derivation, t.derivation.c.document_id == t.document.c.id)
-    .where(t.derivation.c.dataset_id == bindparam("pk"), _texts_of_set > _entries_of_set)
-)
-_LACKING_LAYERS = select(t.layer.c.doc_name).where(
-    t.layer.c.dataset_id == bindparam("pk"),
-    ~exists().where(
-        t.vector_use.c.owner == t.layer.c.id, t.vector_use.c.space_id == bindparam("space")
-    ),
-)
-_LACKING_SETS_AMONG = (
-    select(t.document.c.name)
-    .join(t.derivation, t.derivation.c.document_id == t.document.c.id)
-    .where(
-        t.document.c.dataset_id == bindparam("pk"),
-        in_list(t.document.c.name, "names"),
-        _texts_of_set > _entries_of_set,
-    )
-)
-_LACKING_LAYERS_AMONG = _LACKING_LAYERS.where(in_list(t.layer.c.doc_name, "names"))
 
 
 def waiting_names(
@@ -275,8 +237,6 @@ def waiting_names(
 ) -> list[str]:
     """See `VectorRepo.waiting`."""
     serves = space.serves(dataset.config)
-    if space.kind == "dense" and not serves:
-        return _lacking_names(session, dataset, space, names)
     if names is not None:
         rows = session.all(_AMONG, pk=dataset.id, names=list(names))
         if space.kind == "dense":
@@ -289,22 +249,7 @@ def waiting_names(
     return [row[0] for row in rows]
 
 
-def _lacking_names(
-    session: Session, dataset: Dataset, space: AnySpace, names: Collection[str] | None
-) -> list[str]:
-    """See `VectorRepo.waiting`, of a dense space that does not serve."""
-    pk = space_of(session, dataset.id, space)
-    if names is None:
-        found = session.all(_LACKING_SETS, pk=dataset.id, space=pk)
-        found += session.all(_LACKING_LAYERS, pk=dataset.id, space=pk)
-    else:
-        named = list(names)
-        found = session.all(_LACKING_SETS_AMONG, pk=dataset.id, space=pk, names=named)
-        found += session.all(_LACKING_LAYERS_AMONG, pk=dataset.id, space=pk, names=named)
-    return sorted({row[0] for row in found})
-
-
-def count_waiting(session: Session, datasets: Iterable[Dataset], space: AnySpace) -> int:
+def count_waiting(session: Reader, datasets: Iterable[Dataset], space: AnySpace) -> int:
     """See `VectorRepo.count_waiting`."""
     if not space.sig:
         return 0
@@ -339,7 +284,7 @@ def give_vectors(
             tx,
             dataset.id,
             of,
-            {digest: vectors[digest] for digest in digests if vectors.get(digest) is not None},
+            {digest: vector for digest in digests if (vector := vectors.get(digest)) is not None},
         )
         others = sorted(digests - ids.keys())
         if others and space:
@@ -357,7 +302,7 @@ def give_vectors(
                 # Only now does the index read the vectors: each document's once, and all of them.
                 tx.log(dataset.id, "chunk", document)
             elif document in touched:
-                tx.revise(dataset.id)
+                tx.revise()
         stamps = [
             (serving if document not in left else "", more[document], document)
             for document in waiting

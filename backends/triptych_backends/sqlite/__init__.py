@@ -4,6 +4,6 @@ The stub ``__init__.pyi`` lists the names, which are imported when they are aske
 a store needs nothing of backups.
 """
 
-from triptych._internal.lazy import lazy_exports
+from triptych.runtime.lazy import lazy_exports
 
 __all__, __getattr__, __dir__ = lazy_exports(__name__, __file__)

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import attrs
 
-from triptych._internal.files import draft_of, left_drafts, open_regular
 from triptych._internal.progress import ProgressCallback
 from triptych.contracts import Store
 from triptych.copies.copy import copy_store
@@ -22,6 +21,7 @@ from triptych.copies.report import DatasetCopy
 from triptych.copies.state_checks import DamagedError, check_states
 from triptych.copies.states import StoreStates
 from triptych.errors import CorruptStoreError, NotFoundError, StoreError, ValidationError
+from triptych.resources.files import draft_of, left_drafts, open_regular
 from triptych_backends.sqlite.database import SqliteDatabase
 from triptych_backends.sqlite.session import creating
 from triptych_backends.sqlite.store import SqliteStore

@@ -15,7 +15,7 @@ from triptych.records import Finding, SparseVector, SystemData
 from triptych.records.metadata import metadata_from_plain
 from triptych_backends.index import LocalIndex
 from triptych_backends.index.checks import examine_index
-from triptych_backends.sql import tables as t
+from triptych_backends.sql import schema as t
 from triptych_backends.sql.document_rows import entries_of, read_system
 from triptych_backends.sql.errors import DAMAGE
 from triptych_backends.sqlite.database import SqliteDatabase
@@ -263,7 +263,9 @@ def bad_pairs(
             if dataset_ids is not None and dataset not in dataset_ids:
                 continue
             try:
-                pairs = entries_of(metadata_from_plain(json.loads(text)), _system(system))
+                pairs = entries_of(
+                    metadata_from_plain(json.loads(text)), _system(system).expires_at
+                )
             except (ValueError, AttributeError, TypeError):
                 yield owner, pk, dataset, name, None
                 continue

@@ -11,23 +11,31 @@ import ctypes
 import os
 import sqlite3
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
+import attrs
+
+from triptych._internal.one_state import holding
 from triptych.errors import StoreError
+from triptych_backends.sql.database import HeldReader, reader_of_call
+from triptych_backends.sql.deferred import Statement
 from triptych_backends.sql.errors import closed_error
+from triptych_backends.sql.transaction import Reader, key_of
 from triptych_backends.sqlite.location import (
     FileIdentity,
     Pair,
     forget_owner,
+    identity_if_there,
     identity_of,
     log_of,
     remember_owner,
 )
 from triptych_backends.sqlite.session import (
-    CachedSession,
     Driver,
     SqliteSession,
     driver_errors,
@@ -91,11 +99,12 @@ class Connections:
         self._closed = False
         self._file: FileIdentity | None = None
         self._owner: Pair | None = None
-        self._log: FileIdentity | None = None
+        self._log: tuple[str, FileIdentity] | None = None
         self._immutable = immutable
         self._lost: Callable[[str], StoreError] | None = None
         self._gate = threading.Condition()
         self._busy = 0
+        self._held: weakref.WeakSet[HeldReader[Driver]] = weakref.WeakSet()
         self._forking = False
         self._torn = False
 
@@ -122,7 +131,7 @@ class Connections:
                     self._lost = _replaced_error
                 elif self._file in _WITHOUT_LOG:
                     self._lost = _log_error
-                elif self._log is not None and log_of(self._path) != self._log:
+                elif self._log is not None and identity_if_there(self._log[0]) != self._log[1]:
                     self._lost = _log_error
                     _WITHOUT_LOG.add(self._file)
             except (FileNotFoundError, NotADirectoryError):
@@ -188,12 +197,42 @@ class Connections:
             self._log = None  # the last connection that is closed removes it
 
     def reading(self) -> AbstractContextManager[SqliteSession]:
-        """A session in which each statement is a snapshot of its own."""
-        return _Reading(self, SqliteSession)
+        """A session in which each statement is a snapshot of its own, or all are of `one_state`."""
+        return _Reading(self)
 
-    def cached(self) -> AbstractContextManager[SqliteSession]:
-        """See `Database.cached`."""
-        return _Reading(self, CachedSession)
+    def snapshot(self) -> AbstractContextManager[SqliteSession]:
+        """A session whose statements all see one state."""
+        return _Reading(self, is_whole=True)
+
+    def begin(self) -> HeldReader[Driver]:
+        """What a call reads by."""
+        driver = self.take_reader()
+        driver.execute("BEGIN")
+        reader = HeldReader(driver, self.give_reader)
+        self._held.add(reader)
+        return reader
+
+    def take_reader(self) -> Driver:
+        """A connection to read with, of this caller alone until `give_reader`."""
+        self._enter()
+        try:
+            driver = self._readers.pop() if self._readers else self.connect()
+        except BaseException:
+            self._leave()
+            raise
+        driver.is_checked = False
+        return driver
+
+    def give_reader(self, driver: Driver) -> None:
+        """Give back a connection of `take_reader`, and end its transaction."""
+        try:
+            if not driver.is_spent and len(self._readers) < _IDLE_READERS:
+                driver.rollback()
+                self._readers.append(driver)
+            else:
+                self.release(driver)
+        finally:
+            self._leave()
 
     @contextmanager
     def _call(self) -> Iterator[None]:
@@ -232,14 +271,6 @@ class Connections:
                 self._close_idle()
             if self._forking:
                 self._gate.notify_all()
-
-    @contextmanager
-    def snapshot(self) -> Iterator[SqliteSession]:
-        """A session whose statements all see one state."""
-        with self.reading() as session:
-            session.driver.execute("BEGIN")
-            yield session
-            session.driver.execute("COMMIT")
 
     @contextmanager
     def writing(self, *, durable: bool) -> Iterator[Driver]:
@@ -320,6 +351,8 @@ class Connections:
         """
         with self._gate:
             self._forking = True
+            for reader in list(self._held):
+                reader.end(wait=False)
             self._gate.wait_for(lambda: self._busy == 0, FORK_WAIT)
             if self._busy == 0:
                 self._close_idle()
@@ -336,6 +369,7 @@ class Connections:
         self._forking = False
         self._torn = self._torn or self._busy > 0
         self._busy = 0
+        self._held.clear()
         self._leak()
 
     def _leak(self) -> None:
@@ -361,46 +395,68 @@ class Connections:
                 self._close_idle()
 
 
+@attrs.define(eq=False)
 class _Reading:
-    """A session on a reader that nobody else uses meanwhile.
+    """A session on a reader: that of this call, or one that nobody else uses meanwhile.
 
-    A search needs several: as generators, one for each step, they took as long as its statements.
+    A call looks once whether the file is still the one that was opened.
     """
 
-    __slots__ = ("_connections", "_driver", "_session")
-
-    def __init__(
-        self, connections: Connections, session: Callable[[Driver], SqliteSession]
-    ) -> None:
-        self._connections = connections
-        self._session = session
-        self._driver: Driver | None = None
+    _connections: Connections
+    _is_whole: bool = False
+    _held: HeldReader[Driver] | None = attrs.field(default=None, init=False)
+    _driver: Driver | None = attrs.field(default=None, init=False)
 
     def __enter__(self) -> SqliteSession:
         connections = self._connections
-        connections._enter()
         try:
-            try:
-                self._driver = connections._readers.pop()
-            except IndexError:
-                self._driver = connections.connect()
-            return self._session(self._driver)
+            self._held = reader_of_call(connections, connections.begin)
+            if self._held is not None:
+                self._driver = self._held.driver
+            else:
+                self._driver = connections.take_reader()
+                if self._is_whole:
+                    self._driver.execute("BEGIN")
+            return SqliteSession(self._driver)
         except BaseException as error:
             self.__exit__(type(error), error, None)
             raise
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        connections, driver = self._connections, self._driver
-        try:
-            if driver is not None:
-                if error is None and len(connections._readers) < _IDLE_READERS:
-                    connections._readers.append(driver)
-                else:
-                    connections.release(driver)
-        finally:
-            connections._leave()
+        driver = self._driver
+        if driver is not None:
+            driver.is_spent = driver.is_spent or error is not None
+            if self._held is not None:
+                self._held.leave(ends=driver.is_spent)
+            else:
+                self._connections.give_reader(driver)
         if error is not None and is_drivers(error):
-            raise store_error(error, connections.where) from error
+            raise store_error(error, self._connections.where) from error
+
+
+class KnownRows(Reader):
+    """See `Database.known`: runs a statement with the same parameters once for each state of the
+    file. A call looks once whether something was committed."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    def all(self, statement: Statement, **parameters: Any) -> list[tuple[Any, ...]]:
+        """See `Reader.all`; the rows are shared."""
+        key = key_of(statement, parameters)
+        # What this call knows is of its state, whoever reads by the connection now.
+        reader: HeldReader[Driver] | None = holding(self._connections)
+        if reader is not None and reader.driver.is_checked and not reader.is_over:
+            found = reader.driver.rows.get(key)
+            if found is not None:
+                return found
+        with self._connections.reading() as session:
+            driver: Any = session.driver
+            rows = driver.rows if driver.is_checked else driver.known_rows()
+            found = rows.get(key)
+            if found is None:
+                found = rows[key] = session.all(statement, **parameters)
+            return found
 
 
 def busy_error(message: str) -> sqlite3.OperationalError:

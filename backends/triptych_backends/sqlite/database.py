@@ -26,6 +26,7 @@ from triptych_backends.sql.migrations import (
 from triptych_backends.sqlite.connection import (
     PAGE_SIZE,
     Connections,
+    KnownRows,
     busy_error,
     refuse_without_log,
 )
@@ -194,9 +195,8 @@ class SqliteDatabase:
         self.read_only = read_only
         self.history = history
         self._connections = connections
-        self.reading, self.cached = connections.reading, connections.cached
+        self.reading, self.known = connections.reading, KnownRows(connections)
         self.snapshot, self.flush = connections.snapshot, connections.flush
-        self.scrub = connections.scrub
         self.lock_timeout = wait
         self._closed = False
         self._writer_turn = WriterTurn(self.where, wait=wait, read_only=read_only)
@@ -246,9 +246,17 @@ class SqliteDatabase:
         """True when the path no longer leads to the file: it can be read and written no more."""
         return self._connections.lost
 
+    def scrub(self) -> None:
+        """See `Connections.scrub`; other writers of this process wait."""
+        with self._writer_turn.held():
+            self._connections.scrub()
+
     @contextmanager
-    def writing(self, *, durable: bool = True) -> Iterator[SqliteTransaction]:
-        """A write transaction; see `Connections.writing` for ``durable``.
+    def writing(
+        self, dataset: str | None = None, *, durable: bool = True
+    ) -> Iterator[SqliteTransaction]:
+        """A write transaction; see `Connections.writing` for ``durable``. All writers take turns,
+        whatever the ``dataset``.
 
         Raises:
             StoreLockedError: another writer held the store for longer than the wait.

@@ -10,7 +10,7 @@ import attrs
 from sqlalchemy import Table
 
 from triptych.diagnostics import Check
-from triptych_backends.sql import tables as t
+from triptych_backends.sql import schema as t
 
 _REMOVED = "the rows are removed"
 _SETS = "the chunk sets are dropped and derived again from their documents"
@@ -247,21 +247,17 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         Check(
             "layers.nameless",
-            "layers, or notes about them, belong to documents that do not exist",
+            "layers belong to documents that do not exist",
             "search finds summaries of what was deleted",
             repair=_REMOVED,
         ),
-        " UNION ALL ".join(
-            f"SELECT s.name, x.doc_name FROM {table} x JOIN dataset s ON s.id = x.dataset_id "
-            "WHERE x.doc_name <> '' AND x.doc_name NOT LIKE '%/' AND NOT EXISTS (SELECT 1 FROM "
-            "document d WHERE d.dataset_id = x.dataset_id AND d.name = x.doc_name)"
-            for table in ("layer", "layer_parked", "layer_note")
-        ),
-        tuple(
-            f"DELETE FROM {table} AS x WHERE x.doc_name <> '' AND x.doc_name NOT LIKE '%/' AND "
+        "SELECT s.name, x.doc_name FROM layer x JOIN dataset s ON s.id = x.dataset_id "
+        "WHERE x.doc_name <> '' AND x.doc_name NOT LIKE '%/' AND NOT EXISTS (SELECT 1 FROM "
+        "document d WHERE d.dataset_id = x.dataset_id AND d.name = x.doc_name)",
+        (
+            "DELETE FROM layer AS x WHERE x.doc_name <> '' AND x.doc_name NOT LIKE '%/' AND "
             "NOT EXISTS (SELECT 1 FROM document d WHERE d.dataset_id = x.dataset_id "
-            "AND d.name = x.doc_name)"
-            for table in ("layer", "layer_parked", "layer_note")
+            "AND d.name = x.doc_name)",
         ),
     ),
     Invariant(

@@ -19,8 +19,8 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
-from triptych._internal.urls import shown_url
 from triptych.errors import StoreError, ValidationError
+from triptych.resources.urls import shown_url
 
 _NETWORK = {
     "9p", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "gpfs", "lustre", "ncpfs", "nfs",
@@ -64,15 +64,17 @@ FileIdentity = tuple[int, int]
 """Device and inode."""
 
 
-def identity_of(path: Path) -> FileIdentity:
+def identity_of(path: str | Path) -> FileIdentity:
     """What tells the file at ``path`` from every other. Raises OSError."""
     found = os.stat(path)
     return found.st_dev, found.st_ino
 
 
-def log_of(path: Path) -> FileIdentity | None:
-    """What tells the log beside ``path`` from every other; None where there is none."""
-    return _identity(_beside(path)[0])
+def log_of(path: Path) -> tuple[str, FileIdentity] | None:
+    """Where the log of ``path`` is, and what tells it from every other; None if there is none."""
+    log = _beside(path)[0]
+    found = identity_if_there(log)
+    return None if found is None else (log, found)
 
 
 def filesystem_type(path: Path, mounts: str) -> str:
@@ -162,7 +164,7 @@ def set_foreign_log_aside(path: Path, *, read_only: bool) -> None:
             with suppress(FileNotFoundError):
                 os.replace(memory, f"{memory}{_ASIDE}{number}")
             os.replace(log, f"{log}{_ASIDE}{number}")
-            _write(owner, (_identity(path) or (0, 0), (0, 0)))
+            _write(owner, (identity_if_there(path) or (0, 0), (0, 0)))
     except OSError as error:
         raise StoreError(
             f"{path} took the place of another file, and {log} is still the log of that one, which "
@@ -185,11 +187,11 @@ def remember_owner(path: Path, file: FileIdentity, known: Pair | None) -> Pair |
     A folder that cannot be written is not an error: the note is lost, and nothing else.
     """
     log, _, owner = _beside(path)
-    found = _identity(log)
+    found = identity_if_there(log)
     if found is None or known == (file, found):
         return known
     # The file after the log: once it is another, so may be the log.
-    if _identity(path) != file:
+    if identity_if_there(path) != file:
         return known
     with suppress(OSError):
         _write(owner, (file, found))
@@ -219,12 +221,17 @@ def _beside(path: Path) -> tuple[str, str, str]:
 def _is_foreign(path: Path) -> bool:
     log, _, owner = _beside(path)
     noted = _read(owner)
-    return noted is not None and _identity(log) == noted[1] and _identity(path) != noted[0]
+    return (
+        noted is not None
+        and identity_if_there(log) == noted[1]
+        and identity_if_there(path) != noted[0]
+    )
 
 
-def _identity(path: str | Path) -> FileIdentity | None:
+def identity_if_there(path: str | Path) -> FileIdentity | None:
+    """`identity_of`, None where there is no file."""
     try:
-        return identity_of(Path(path))
+        return identity_of(path)
     except OSError:
         return None
 

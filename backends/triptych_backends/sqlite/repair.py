@@ -11,7 +11,7 @@ from triptych._internal.wording import counted
 from triptych.records.metadata import metadata_from_plain
 from triptych.signatures import document_input_sig
 from triptych_backends.index import LocalIndex
-from triptych_backends.sql import tables as t
+from triptych_backends.sql import schema as t
 from triptych_backends.sql.compilation import creating
 from triptych_backends.sql.document_rows import read_system
 from triptych_backends.sqlite.checks import (
@@ -25,7 +25,12 @@ from triptych_backends.sqlite.checks import (
     pages_of,
 )
 from triptych_backends.sqlite.database import SqliteDatabase
-from triptych_backends.sqlite.invariants import DROP_SETS_OF, INVARIANTS, broken_references
+from triptych_backends.sqlite.invariants import (
+    DROP_SETS_OF,
+    INVARIANTS,
+    Invariant,
+    broken_references,
+)
 from triptych_backends.sqlite.session import DIALECT, SqliteTransaction
 
 _PAGE = 64
@@ -49,11 +54,7 @@ def repair(
         with database.writing() as tx:
             done += _repair_schema(tx)
             if clock_is_behind(tx):
-                tx.run(t.clock.delete())
-                tx.driver.execute(
-                    "INSERT INTO clock (id, nonce, tick) VALUES (1, ?, ?)",
-                    [secrets.token_hex(16), greatest_number(tx)],
-                )
+                _set_clock(tx)
                 done.append("set the clock")
     if "documents.digests" in checks:
         with database.writing() as tx:
@@ -76,15 +77,7 @@ def repair(
                 done.append(f"dropped {_drop_vectors(tx)} vectors with what uses them")
             if "sparse.stored" in checks:
                 done.append(f"dropped {_drop_sparse(tx)} sparse vectors")
-            rows = 0
-            for _ in range(_ROUNDS):
-                before = tx.driver.total_changes
-                for invariant in invariants:
-                    for statement in invariant.repair:
-                        tx.driver.execute(statement)
-                if tx.driver.total_changes == before:
-                    break
-                rows += tx.driver.total_changes - before
+            rows = _restore(tx, invariants)
             _drop_unused(tx)
             if rows:
                 done.append(f"repaired {rows} rows")
@@ -96,12 +89,32 @@ def repair(
         touched = True
     if touched or checks:
         with database.writing() as tx:
-            # What was answered from the damaged store holds no longer.
-            for (dataset,) in tx.driver.execute("SELECT id FROM dataset").fetchall():
-                tx.revise(dataset)
+            tx.revise()  # what was found in the damaged store holds no longer
     if touched or any(name.startswith("index.") for name in checks):
         done += _drop_index(index, dataset_ids)
     return done
+
+
+def _set_clock(tx: SqliteTransaction) -> None:
+    tx.run(t.clock.delete())
+    tx.driver.execute(
+        "INSERT INTO clock (id, nonce, tick) VALUES (1, ?, ?)",
+        [secrets.token_hex(16), greatest_number(tx)],
+    )
+
+
+def _restore(tx: SqliteTransaction, invariants: Collection[Invariant]) -> int:
+    """Change rows until ``invariants`` hold; return how many."""
+    rows = 0
+    for _ in range(_ROUNDS):
+        before = tx.driver.total_changes
+        for invariant in invariants:
+            for statement in invariant.repair:
+                tx.driver.execute(statement)
+        if tx.driver.total_changes == before:
+            break
+        rows += tx.driver.total_changes - before
+    return rows
 
 
 def _repair_schema(tx: SqliteTransaction) -> list[str]:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from triptych.errors import CorruptStoreError, StoreError, StoreLockedError
 from triptych_backends.sql.deferred import Deferred, Statement, Upsert, written
 from triptych_backends.sql.errors import closed_error, corrupt
-from triptych_backends.sql.transaction import Position, Session, Transaction
+from triptych_backends.sql.transaction import KEPT_ROWS, Position, Session, Transaction
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Insert
@@ -95,7 +95,7 @@ def compiled_before(statement: object) -> Compiled | None:
 def key_of(statement: object) -> str | None:
     """What ``statement`` is called in the file; None for one that SQLAlchemy made itself."""
     if isinstance(statement, Upsert):
-        text = f"upsert {written(statement.table)} {statement.key} {statement.add}"
+        text = f"upsert {written(statement.table)} {statement.key}"
     elif isinstance(statement, Deferred):
         text = written(statement)
     else:
@@ -113,10 +113,6 @@ def creating() -> Sequence[str]:
 def _kept() -> dict[str, list[Any]]:
     kept: dict[str, list[Any]] = json.loads(FILE.read_text(encoding="utf-8"))
     return kept
-
-
-_CACHED_ROWS = 256
-"""So many questions a connection remembers the answers of."""
 
 
 def _bound(statement: Statement, parameters: dict[str, Any]) -> tuple[str, list[Any]]:
@@ -215,46 +211,29 @@ class SqliteSession(Session):
 
 
 class Driver(sqlite3.Connection):
-    """A connection that holds what `CachedSession` has read over it; of a writer, where it left the
-    log (None: that is not known), and the level of `PRAGMA synchronous`."""
+    """A connection that holds what `KnownRows` has read over it, and whether that was compared
+    with the file; of a writer, where it left the log (None: that is not known), and the level of
+    `PRAGMA synchronous`. After an error it ``is_spent``."""
 
     position: Position | None = None
     synchronous = -1
     version = -1
+    is_checked = False
+    is_spent = False
     rows: dict[Hashable, list[tuple[Any, ...]]]
 
     def known_rows(self) -> dict[Hashable, list[tuple[Any, ...]]]:
         """The rows that were read since the last commit of another connection.
 
         SQLite gives each state of the file that a connection sees a number of its own. This
-        connection does not write, so every commit is another's.
+        connection does not write, so every commit is another's. Whoever holds the connection asks
+        for it once, before the first statement that may be answered from memory.
         """
         (version,) = self.execute("PRAGMA data_version").fetchone()
-        if version != self.version or len(self.rows) >= _CACHED_ROWS:
+        if version != self.version or len(self.rows) >= KEPT_ROWS:
             self.version, self.rows = version, {}
+        self.is_checked = True
         return self.rows
-
-
-class CachedSession(SqliteSession):
-    """Runs a statement with the same parameters once for each state of the file.
-
-    Begin one for each question: whether the file has changed is looked up at the beginning.
-    """
-
-    __slots__ = ("rows",)
-
-    def __init__(self, driver: Driver) -> None:
-        super().__init__(driver)
-        self.rows = driver.known_rows()
-
-    def all(self, statement: Statement, **parameters: Any) -> list[tuple[Any, ...]]:
-        """See `Session.all`; the rows are shared."""
-        values = [tuple(it) if isinstance(it, list) else it for it in parameters.values()]
-        key = (statement, *parameters, *values)
-        found = self.rows.get(key)
-        if found is None:
-            found = self.rows[key] = super().all(statement, **parameters)
-        return found
 
 
 class SqliteTransaction(SqliteSession, Transaction):

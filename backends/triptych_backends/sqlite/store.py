@@ -185,6 +185,11 @@ class SqliteStore(SqlStore):
         return self.path.with_name(f"{self.path.name}.index")
 
     @property
+    def results_path(self) -> Path | None:
+        """The file of the semantic cache, beside the index; None if the store is only read."""
+        return None if self.database.read_only else self.path.with_name(f"{self.path.name}.results")
+
+    @property
     def capabilities(self) -> Capabilities:
         """See `Store.capabilities`: all of them."""
         return attrs.evolve(super().capabilities, diagnostics=self.chunks)

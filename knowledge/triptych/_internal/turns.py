@@ -26,6 +26,18 @@ _PART = 0.025  # seconds of a turn after which it is passed on
 _FIRST = 4  # turns that come before one that was passed on
 
 
+class WouldWaitError(BaseException):
+    """Ends a call in a block of `Turns.hurried`; nobody who reports failures catches it."""
+
+
+class _Mine(threading.local):
+    """What a thread has: a turn, since when, and until when it may compute, if it is hurried."""
+
+    has_turn = False
+    since = 0.0
+    until: float | None = None
+
+
 class Turns:
     """At most ``count`` threads have a turn at a time. Thread-safe; a forked child starts with none
     taken.
@@ -50,7 +62,7 @@ class Turns:
         self._waiting: deque[threading.Lock] = deque()
         self._late: deque[threading.Lock] = deque()
         self._coming = self._before = 0
-        self._mine = threading.local()
+        self._mine = _Mine()
 
     @contextmanager
     def taken(self) -> Iterator[None]:
@@ -60,7 +72,7 @@ class Turns:
             CancelledError: the deadline around the call passed first.
         """
         mine = self._mine
-        if getattr(mine, "has_turn", False):
+        if mine.has_turn:
             yield
             return
         mine.has_turn = self._take()
@@ -81,7 +93,9 @@ class Turns:
             CancelledError: the deadline around the call passed before it was its turn again.
         """
         mine = self._mine
-        if not getattr(mine, "has_turn", False):
+        if mine.until is not None:
+            raise WouldWaitError
+        if not mine.has_turn:
             yield
             return
         mine.has_turn = False
@@ -93,6 +107,21 @@ class Turns:
                 mine.has_turn = self._take()
                 mine.since = time.monotonic()
 
+    @contextmanager
+    def hurried(self, seconds: float) -> Iterator[None]:
+        """Have this thread wait for nothing in the block: neither for a turn, nor where a turn is
+        given up, nor between the parts of what lasts longer than ``seconds``.
+
+        Raises:
+            WouldWaitError: it had to wait. What only reads can be called again.
+        """
+        mine = self._mine
+        mine.until = time.monotonic() + seconds
+        try:
+            yield
+        finally:
+            mine.until = None
+
     def pass_on(self, doing: str) -> None:
         """Let those who wait come first, where this thread has had its turn for a while: what
         lasts calls it between its parts, and holds no lock meanwhile.
@@ -100,9 +129,12 @@ class Turns:
         Raises:
             CancelledError: the deadline around the call passed.
         """
-        deadlines.check(doing)
-        mine = self._mine
-        if not getattr(mine, "has_turn", False) or time.monotonic() - mine.since < self._part:
+        if deadlines.CURRENT.get() is not None:
+            deadlines.check(doing)
+        mine, now = self._mine, time.monotonic()
+        if mine.until is not None and now > mine.until:
+            raise WouldWaitError
+        if not mine.has_turn or now - mine.since < self._part:
             return
         if self._waiting or self._coming or self._late:
             mine.has_turn = False
@@ -114,6 +146,8 @@ class Turns:
         """Wait for a turn; False: for too long."""
         if self._free.acquire(blocking=False):
             return True
+        if self._mine.until is not None:
+            raise WouldWaitError
         with self._lock:
             self._coming += 1
         is_free = self._free.acquire(timeout=self._patience)
@@ -172,3 +206,4 @@ def _count() -> int:
 
 
 SEARCHES = Turns(_count())
+"""The turns of searches, and of what else computes for long while others may search."""

@@ -19,10 +19,11 @@ from triptych.records import (
     DerivedChunk,
     DerivedSig,
     DocumentInfo,
-    SpaceCount,
     StoredUnit,
     VectorSpace,
 )
+from triptych.records.spaces import StoredSpace
+from triptych.records.values import SpaceKind
 
 V = TypeVar("V")
 
@@ -115,8 +116,13 @@ class AccessChunks:
         if stored is not None and expected is None:
             # A dataset of others' documents is not shown: whoever puts the first of its own there
             # puts it in the dataset's language.
-            sparse_sig = config.sparse_sig or stored.sparse_sig
-            config = attrs.evolve(config, language=stored.language, sparse_sig=sparse_sig)
+            # A lane that it does not have stays as it is.
+            further: dict[SpaceKind, str] = {
+                kind: sig
+                for kind, sig in stored.sigs.items()
+                if kind != "dense" and not config.sigs[kind]
+            }
+            config = attrs.evolve(config, language=stored.language).with_sigs(further)
         if stored == config:
             return True
         raise AccessDeniedError(
@@ -135,7 +141,7 @@ class AccessChunks:
         )
 
     def doc_names(self, dataset_id: str) -> Sequence[str]:
-        """See `ChunkSigReader.doc_names`; under a filter, those that have their document."""
+        """See `ChunkRepo.doc_names`; under a filter, those that have their document."""
         if not self._view.access.names(dataset_id):
             return []
         return self._visible(dataset_id, self._view.store.chunks.doc_names(dataset_id))
@@ -176,15 +182,10 @@ class AccessChunks:
         space: VectorSpace[V],
         names: Sequence[str],
         vectors: Mapping[str, V | None],
-        *,
-        serves: bool = True,
     ) -> Sequence[str]:
-        """See `VectorRepo.put_vectors`, of spaces that serve."""
         view = self._view
         view.check_write(dataset_id)
         there = self._visible(dataset_id, list(dict.fromkeys(names)))
-        if not serves:
-            return []
         return view.store.chunks.put_vectors(dataset_id, space, there, vectors)
 
     def waiting(
@@ -203,14 +204,14 @@ class AccessChunks:
             return waiting
         return sum(len(self.waiting(each, space)) for each in dict.fromkeys(named))
 
-    def vector_spaces(self, dataset_id: str) -> Sequence[SpaceCount]:
-        """See `VectorRepo.vector_spaces`, of sparse ones. Under a filter the vectors of the
-        caller's chunks are read, which takes time in proportion to them."""
+    def further_spaces(self, dataset_id: str) -> Sequence[StoredSpace]:
+        """See `VectorRepo.further_spaces`. Under a filter the vectors of the caller's chunks are
+        read, which takes time in proportion to them."""
         view = self._view
         if not view.access.names(dataset_id):
             return []
         chunks = view.store.chunks
-        spaces = [e for e in chunks.vector_spaces(dataset_id) if e.space.kind == "sparse"]
+        spaces = chunks.further_spaces(dataset_id)
         if view.tree is None or not spaces:
             return spaces
         there = view.every_info(dataset_id)
@@ -223,19 +224,16 @@ class AccessChunks:
         )
         found = []
         for each in spaces:
+            space: AnySpace = VectorSpace(each.kind, each.sig)
             count = size = 0
             for at in range(0, len(digests), _BATCH):
                 some = digests[at : at + _BATCH]
-                vectors = chunks.known_vectors(dataset_id, each.space, some).values()
+                vectors = chunks.known_vectors(dataset_id, space, some).values()
                 count += len(vectors)
                 size += sum(len(vector.to_bytes()) for vector in vectors)
             if count:
                 found.append(attrs.evolve(each, vectors=count, size=size))
         return found
-
-    def drop_space(self, dataset_id: str, space: AnySpace) -> bool:
-        self._view.check_whole(dataset_id, "dropping vectors")
-        return self._view.store.chunks.drop_space(dataset_id, space)
 
     def count_sets(self, dataset_ids: Sequence[str]) -> int:
         view = self._view
@@ -334,6 +332,10 @@ class AccessChunks:
     @property
     def in_process(self) -> bool:
         return self._view.store.chunks.in_process
+
+    @property
+    def kinds(self) -> Collection[SpaceKind]:
+        return self._view.store.chunks.kinds
 
 
 def narrow(view: AccessView, query: ChunkQuery) -> ChunkQuery:

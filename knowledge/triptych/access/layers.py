@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
 
 import attrs
 
 from triptych.access.chunks import ReadTexts, visible_units
-from triptych.access.view import AccessView, narrow_filter
-from triptych.contracts import LayerJournal
+from triptych.access.view import AccessView
 from triptych.derivation.folder_tree import is_folder
 from triptych.records import (
     Candidate,
@@ -153,21 +151,4 @@ def _shown(view: AccessView, layer: DerivedLayer | None, info: DocumentInfo) -> 
 
 def _of_documents(tree: FilterTree | None, asked: Filter) -> Filter:
     """``asked`` of the layers of documents that pass ``tree``."""
-    return asked if tree is None else narrow_filter(all_of(tree, _OF_A_DOCUMENT), asked)
-
-
-@attrs.frozen(eq=False)
-class AccessJournal:
-    """A `LayerJournal` of the datasets that an access writes: each method names one first."""
-
-    _view: AccessView
-    _journal: LayerJournal
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._journal, name)
-
-        def checked(first: Any, *rest: Any) -> Any:
-            self._view.check_write(getattr(first, "dataset_id", first))
-            return method(first, *rest)
-
-        return checked
+    return asked if tree is None else asked.bounded(all_of(tree, _OF_A_DOCUMENT))

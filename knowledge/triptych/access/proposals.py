@@ -1,6 +1,6 @@
-"""Proposals: writes of agents that wait until a person approves or refuses them.
+"""The writes of agents that wait for a person, as settings of a store keep them.
 
-They are in the store's settings, where no search, list or feed of changes finds them.
+`triptych.proposals` carries them out.
 """
 
 from __future__ import annotations
@@ -10,32 +10,23 @@ import json
 import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Final, Literal
 
 import attrs
 
-from triptych.access.view import Access
 from triptych.contracts import SettingsStore
-from triptych.contracts.rules import plan_put
 from triptych.derivation.erasure import PROPOSALS, proposal_settings
-from triptych.derivation.living_documents import unified_diff
 from triptych.errors import (
     AccessDeniedError,
     ConflictError,
-    DerivationError,
-    NotAvailableError,
     NotFoundError,
     PendingReviewError,
     TriptychError,
     ValidationError,
 )
-from triptych.records import NewDocument, SystemData, check_identifier
+from triptych.records import NewDocument, check_identifier
 from triptych.records.serialization import from_dict, to_dict
 from triptych.search.dataset_settings import set_at_last
-from triptych.text.injection import suspicious
-
-if TYPE_CHECKING:
-    from triptych.service import Service
 
 MOST_CHARACTERS: Final = 1_000_000
 """Of what one caller has waiting in a dataset; a store of files keeps its settings in one file."""
@@ -77,6 +68,11 @@ class Proposal:
         same = [self.name, self.what, self.base, to_dict(self.document), self.made_by]
         return hashlib.sha256(json.dumps(same).encode()).hexdigest()[:32]
 
+    @classmethod
+    def of(cls, text: str) -> Proposal:
+        """The proposal that a setting keeps."""
+        return from_dict(cls, json.loads(text))
+
     @property
     def sources(self) -> Sequence[str]:
         """What the agent says it is from: the metadata's ``sources``."""
@@ -94,23 +90,11 @@ class Proposal:
         return json.dumps(to_dict(self), ensure_ascii=False)
 
 
-class Proposals:
+class KeptProposals:
     """The proposals of a store, and which of its datasets are reviewed."""
 
     def __init__(self, settings: SettingsStore) -> None:
         self._settings = settings
-
-    @classmethod
-    def of(cls, service: Service) -> Proposals:
-        """Those of a Service's store.
-
-        Raises:
-            NotAvailableError: the store keeps no settings.
-        """
-        settings = unrestricted(service)[0].capabilities.settings
-        if settings is None:
-            raise NotAvailableError("this store keeps no settings, and so no proposals")
-        return cls(settings)
 
     def is_reviewed(self, dataset_id: str) -> bool:
         """Whether writes of agents wait in this dataset, which need not exist."""
@@ -131,7 +115,7 @@ class Proposals:
     ) -> Sequence[Proposal]:
         """All of a dataset, or of all of them, the oldest first; or what a caller has waiting."""
         prefix = PROPOSALS if dataset_id is None else proposal_settings(dataset_id)
-        found = map(_read, self._settings.list_settings(prefix).values())
+        found = map(Proposal.of, self._settings.list_settings(prefix).values())
         # "a" and "a/b" may both be datasets.
         of = [each for each in found if dataset_id in (None, each.dataset_id)]
         if waiting_of is not None:
@@ -198,7 +182,7 @@ class Proposals:
     def _add(self, new: Proposal, *, has_room: bool) -> TriptychError:
         while True:
             before = self._settings.get_setting(new.key)
-            state = None if before is None else _read(before).state
+            state = None if before is None else Proposal.of(before).state
             if state == "refused":
                 return AccessDeniedError(f"the same {new.what} of {new.name!r} was refused before")
             if state in (None, "approved"):
@@ -213,39 +197,6 @@ class Proposals:
                 proposals={new.name: new.id},
             )
 
-    def approve(self, service: Service, dataset_id: str, proposal_id: str, by: str) -> Proposal:
-        """Carry out a proposal over ``service``, as ``by``, and once; the proposal as it is then.
-
-        Raises:
-            AccessDeniedError: ``service`` is an agent's, or not of all of the dataset.
-            NotFoundError: there is no such proposal.
-            ConflictError: it was refused; or the document has changed since it was made, and the
-                proposal still waits.
-            TriptychError: as the put or the deletion; the proposal still waits, unless the
-                document is stored (`DerivationError`).
-        """
-        check_reviewer(service, dataset_id)
-        proposal = _read(self._text(dataset_id, proposal_id))
-        if proposal.state == "refused":
-            raise ConflictError(f"this proposal was refused before, by {proposal.decided_by}")
-        try:
-            if proposal.state == "pending":
-                _carry_out(service, proposal)
-        except DerivationError:
-            self._decide(dataset_id, proposal_id, "approved", by)
-            raise
-        return self._decide(dataset_id, proposal_id, "approved", by)
-
-    def refuse(self, service: Service, dataset_id: str, proposal_id: str, by: str) -> Proposal:
-        """Refuse a proposal, as ``by``; the proposal as it is then.
-
-        Raises:
-            AccessDeniedError, NotFoundError: as `approve`.
-            ConflictError: it was approved.
-        """
-        check_reviewer(service, dataset_id)
-        return self._decide(dataset_id, proposal_id, "refused", by)
-
     def _text(self, dataset_id: str, proposal_id: str) -> str:
         text = self._settings.get_setting(proposal_settings(dataset_id) + proposal_id)
         # With a slash in an id it would be one of another dataset.
@@ -256,7 +207,7 @@ class Proposals:
     def _decide(
         self, dataset_id: str, proposal_id: str, state: Literal["approved", "refused"], by: str
     ) -> Proposal:
-        while (old := _read(before := self._text(dataset_id, proposal_id))).state != state:
+        while (old := Proposal.of(before := self._text(dataset_id, proposal_id))).state != state:
             if old.state == "approved":
                 raise ConflictError(f"this proposal was approved before, by {old.decided_by}")
             # What was carried out is approved, also if somebody refused it at that moment.
@@ -267,103 +218,8 @@ class Proposals:
         return old
 
 
-def unrestricted(service: Any) -> tuple[Service, Sequence[Access]]:
-    """The Service that a restricted one is made of, at last, and the accesses in between."""
-    accesses = []
-    while service.access is not None:
-        accesses.append(service.access)
-        service = service.base
-    return service, accesses
-
-
-def decides(service: Service, dataset_id: str) -> bool:
-    """Whether who uses ``service`` may decide on a dataset's proposals."""
-    accesses = unrestricted(service)[1]
-    return all(each.can_write and not each.agent and each.is_whole(dataset_id) for each in accesses)
-
-
-def sees(service: Service, proposal: Proposal) -> bool:
-    """Whether a proposal is shown to who uses ``service``: whoever decides on it or made it."""
-    made = {each.caller for each in unrestricted(service)[1]} - {""}
-    return proposal.made_by in made or decides(service, proposal.dataset_id)
-
-
-def check_reviewer(service: Service, dataset_id: str) -> None:
-    """Raise AccessDeniedError for who may not decide on a dataset's proposals."""
-    if not decides(service, dataset_id):
-        raise AccessDeniedError(
-            "whoever decides on proposals may write, sees the whole dataset, and is no agent"
-        )
-
-
-def changes_of(service: Service, proposal: Proposal) -> tuple[int, str]:
-    """The version of a proposal's document now, 0 for none, and what would change, as ``diff -u``.
-
-    There is no difference where the document is as proposed, and of a decided proposal.
-    """
-    try:
-        stored = service.get_document(proposal.dataset_id, proposal.name)
-    except NotFoundError:
-        stored = None
-    version = 0 if stored is None else stored.version
-    new = proposal.document
-    after = None if new is None else plan_put(proposal.dataset_id, new, stored, 0)
-    some = after or stored
-    if some is None or proposal.state != "pending":
-        return version, ""
-    none = attrs.evolve(some, content="", metadata={}, version=0, system=SystemData())
-    none = attrs.evolve(none, original_sha256="", parser_sig="")
-    return version, unified_diff(stored or none, after or none, whole=True)
-
-
-def signs_of(proposal: Proposal) -> Sequence[str]:
-    """The kinds of signs (`Hit.signs`) in all that would be stored of a proposal."""
-    new = proposal.document
-    if new is None:
-        return ()
-    texts = [new.content, new.name]
-    for key, value in (new.metadata or {}).items():
-        texts += [key, *map(str, value if isinstance(value, list | tuple) else [value])]
-    return tuple(dict.fromkeys(sign.kind for each in texts for sign in suspicious(each)))
-
-
 def _no_room(dataset_id: str) -> AccessDeniedError:
     return AccessDeniedError(
         f"too many proposals of this caller wait in {dataset_id!r} (at most {MOST_WAITING}, of "
         f"{MOST_CHARACTERS:,} characters): a person must decide on some first"
     )
-
-
-def _carry_out(service: Service, proposal: Proposal) -> None:
-    dataset_id, name, base = proposal.dataset_id, proposal.name, proposal.base
-    try:
-        if proposal.document is None:
-            service.delete_document(dataset_id, name, if_version=base)
-            return
-        document = attrs.evolve(proposal.document, if_version=base)
-        for failure in service.put_documents(dataset_id, [document]).failed:
-            raise failure.error
-    except ConflictError as error:
-        if error.actual is None:
-            raise
-        if not _is_done(service, proposal):
-            raise ConflictError(
-                f"the document {name!r} has changed since this was proposed (version {base} then, "
-                f"{error.actual} now): the proposal still waits. Refuse it, or ask for another",
-                expected=base,
-                actual=error.actual,
-            ) from error
-
-
-def _is_done(service: Service, proposal: Proposal) -> bool:
-    """Whether the document is as proposed: another approval was faster, or was cut off."""
-    try:
-        stored = service.get_document(proposal.dataset_id, proposal.name)
-    except NotFoundError:
-        return proposal.document is None
-    new = proposal.document
-    return new is not None and plan_put(proposal.dataset_id, new, stored, 0) is stored
-
-
-def _read(text: str) -> Proposal:
-    return from_dict(Proposal, json.loads(text))

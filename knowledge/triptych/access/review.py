@@ -8,7 +8,7 @@ from typing import Literal
 import attrs
 
 from triptych.access.documents import AccessDocuments, failed_put
-from triptych.access.proposals import Proposal, Proposals
+from triptych.access.proposals import KeptProposals, Proposal
 from triptych.contracts.rules import check_delete, document_of, plan_put
 from triptych.errors import PendingReviewError, TriptychError
 from triptych.records import NewDocument, PutOutcome, SourceDocument
@@ -24,7 +24,7 @@ class ReviewedDocuments(AccessDocuments):
     done. All that the access's filter or ``if_version`` refuses is refused as it is elsewhere.
     """
 
-    _proposals: Proposals
+    _proposals: KeptProposals
 
     def put(self, dataset_id: str, document: NewDocument) -> SourceDocument:
         if not self._waits(dataset_id):

@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from datetime import datetime
-from typing import TYPE_CHECKING, cast
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 import attrs
 
 from triptych.access.changes import AccessChanges
 from triptych.access.chunks import AccessChunks, ReadTexts, narrow, visible_units
 from triptych.access.documents import AccessDocuments, AccessVersions
-from triptych.access.layers import AccessJournal, AccessLayers
-from triptych.access.proposals import Proposals, unrestricted
+from triptych.access.layers import AccessLayers
+from triptych.access.proposals import KeptProposals
 from triptych.access.review import ReviewedDocuments
 from triptych.access.view import Access, AccessView
 from triptych.contracts import (
-    AnswerCache,
     Capabilities,
     ChunkRepo,
     DocLevelSearcher,
     DocumentRepo,
-    LayerJournal,
     LayerRepo,
     SettingsStore,
     Store,
 )
 from triptych.contracts.defaults import StoreBase
-from triptych.errors import AccessDeniedError, ValidationError
+from triptych.errors import AccessDeniedError
 from triptych.records import (
     Answerability,
-    CachedAnswer,
-    CachedQuestion,
-    CacheStats,
     Candidate,
     ChunkQuery,
     DatasetStats,
@@ -45,9 +37,6 @@ from triptych.records import (
 from triptych.search.dataset_settings import dataset_of
 from triptych.telemetry import AnswerObserver
 from triptych.text.tokenizers import CorpusStats
-
-if TYPE_CHECKING:
-    from triptych.service import Service
 
 
 class AccessSettings:
@@ -110,57 +99,6 @@ class AccessObserver(AnswerObserver):
         return "the citations were not counted" if self._inner.note_cited(documents) else None
 
 
-class AccessAnswers:
-    """An `AnswerCache` whose numbers are those of this access in this process.
-
-    Answers are kept under a digest that has the access in it: none is served to another.
-    """
-
-    def __init__(self, view: AccessView, answers: AnswerCache) -> None:
-        self._view = view
-        self._answers = answers
-        self._lock = threading.Lock()
-        self._requests: dict[str, None] = {}
-        self._hits = self._misses = 0
-
-    def revisions(self, dataset_ids: Collection[str]) -> Mapping[str, str]:
-        return self._answers.revisions(self._view.named(list(dataset_ids)))
-
-    def cached_questions(self, request: str) -> Sequence[CachedQuestion]:
-        return self._answers.cached_questions(request)
-
-    def cached_answer(self, key: int) -> CachedAnswer | None:
-        return self._answers.cached_answer(key)
-
-    def keep_answer(self, answer: CachedAnswer, *, most: int) -> bool:
-        kept = self._answers.keep_answer(answer, most=most)
-        if kept:
-            with self._lock:
-                self._requests.pop(answer.request, None)
-                self._requests[answer.request] = None
-                while len(self._requests) > most:
-                    del self._requests[next(iter(self._requests))]
-        return kept
-
-    def drop_answers(self, *, before: datetime) -> int:
-        """See `AnswerCache.drop_answers`. How many there were is not shown."""
-        self._answers.drop_answers(before=before)
-        return 0
-
-    def count_lookups(self, *, hits: int, misses: int) -> None:
-        with self._lock:
-            self._hits += hits
-            self._misses += misses
-        self._answers.count_lookups(hits=hits, misses=misses)
-
-    def cache_stats(self) -> CacheStats:
-        """The answers that this access has kept since it was made, and its lookups."""
-        with self._lock:
-            requests, hits, misses = list(self._requests), self._hits, self._misses
-        entries = sum(len(self._answers.cached_questions(each)) for each in requests)
-        return CacheStats(entries=entries, hits=hits, misses=misses)
-
-
 class AccessStore(StoreBase):
     """A `Store` that holds, to whoever reads it, what an access shows of another.
 
@@ -174,7 +112,7 @@ class AccessStore(StoreBase):
         store: Store,
         capabilities: Capabilities,
         access: Access,
-        proposals: Proposals | None = None,
+        proposals: KeptProposals | None = None,
     ) -> None:
         """``proposals`` are where writes may wait for review; None where none do."""
         if proposals is None:
@@ -186,7 +124,7 @@ class AccessStore(StoreBase):
         seen = ReadTexts()
         self.chunks: ChunkRepo = AccessChunks(self.view, seen)
         self.layers: LayerRepo = AccessLayers(self.view, seen)
-        self._capabilities = _capabilities(self.view, self.chunks)
+        self._capabilities = _capabilities(self.view)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -211,42 +149,19 @@ class AccessStore(StoreBase):
         """Leave the store open: it is closed by whoever opened it."""
 
 
-def store_for(service: Service, access: Access) -> AccessStore:
-    """What ``access`` shows of a Service's store.
-
-    Raises:
-        ValidationError: ``access`` is not an `Access`.
-    """
-    if not isinstance(access, Access):
-        raise ValidationError(
-            f"restricted takes an Access, not {type(access).__name__}: make one with "
-            "triptych.access.Access(dataset_ids=…, can_write=…, where=…)"
-        )
-    settings = unrestricted(service)[0].capabilities.settings if access.agent else None
-    proposals = None if settings is None else Proposals(settings)
-    return AccessStore(service.store, service.capabilities, access, proposals)
-
-
-def _capabilities(view: AccessView, chunks: ChunkRepo) -> Capabilities:
+def _capabilities(view: AccessView) -> Capabilities:
     """What the store can do for this access.
 
-    Its own checks speak of all that is stored, and its journal of layers of whole datasets.
+    Its own checks speak of all that is stored.
     """
     has, is_filtered = view.capabilities, view.tree is not None
     searcher = has.document_search
     return Capabilities(
         versions=None if has.versions is None else AccessVersions(view),
         document_search=None if searcher is None else AccessDocumentSearch(view, searcher),
-        journal=(
-            None
-            if has.journal is None or is_filtered or not view.access.can_write
-            else cast(LayerJournal, AccessJournal(view, has.journal))
-        ),
         settings=(
             None if has.settings is None or is_filtered else AccessSettings(view, has.settings)
         ),
-        sparse=None if has.sparse is None else chunks,
-        answers=None if has.answers is None else AccessAnswers(view, has.answers),
         changes=None if has.changes is None else AccessChanges(view, has.changes, has.settings),
     )
 

@@ -79,7 +79,7 @@ class Access:
             None allows all documents. Documents that do not match do not exist for the caller: they
             are not found or counted, and affect no score.
         agent: whether the caller is a program whose writes wait for a person, in datasets that are
-            reviewed (`triptych.access.proposals`).
+            reviewed (`triptych.proposals`).
         caller: the name of the caller, as shown with its proposals.
     """
 
@@ -271,7 +271,7 @@ class AccessView:
 
     def filter(self, asked: Filter) -> Filter:
         """``asked`` of the caller's documents, and with statistics of these alone."""
-        return narrow_filter(self.tree, asked)
+        return asked.bounded(self.tree)
 
     def where(self, tree: FilterTree | None) -> FilterTree | None:
         """``tree`` of the caller's documents: evaluated on no other."""
@@ -334,10 +334,3 @@ class AccessView:
             f"this access does not allow writing the document {name!r}: its name and metadata, "
             "before and after, must pass the access's filter"
         )
-
-
-def narrow_filter(tree: FilterTree | None, asked: Filter) -> Filter:
-    """``asked``, evaluated only on what passes ``tree``, whose statistics count."""
-    if tree is None:
-        return asked
-    return attrs.evolve(asked, tree=guarded(tree, asked.tree), within=guarded(tree, asked.within))

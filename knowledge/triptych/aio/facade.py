@@ -28,9 +28,9 @@ from triptych.contracts.change_pages import check_poll, next_wait
 from triptych.contracts.models import check_call
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import ChangePage, EmbedKind, Generation, Message
-from triptych.service import Service
+from triptych.service import KnowledgeBase
+from triptych.service.knowledge_base import Dataset
 from triptych.service.options import OpenOptions
-from triptych.service.views import Dataset
 
 _LOOK: Final = 0.05
 """Seconds between checks of the deadline while waiting for a model."""
@@ -73,8 +73,8 @@ class AsyncService(AsyncServiceMethods):
     deadline; committed work remains.
     """
 
-    def __init__(self, service: Service) -> None:
-        self._inner: Service = service
+    def __init__(self, service: KnowledgeBase) -> None:
+        self._inner: KnowledgeBase = service
 
     def __repr__(self) -> str:
         return f"<AsyncService of {self._inner!r}>"
@@ -103,7 +103,7 @@ class AsyncService(AsyncServiceMethods):
         return cls(service)
 
     @property
-    def service(self) -> Service:
+    def service(self) -> KnowledgeBase:
         """The wrapped synchronous Service."""
         return self._inner
 

@@ -1,4 +1,4 @@
-"""The methods of `Service` and its views as coroutines, with the same arguments and results.
+"""The methods of `KnowledgeBase` and its views as coroutines, with the same arguments and results.
 
 Each is `Final`, so that type checkers take its type from the method itself.
 """
@@ -6,55 +6,55 @@ Each is `Final`, so that type checkers take its type from the method itself.
 from typing import Final
 
 from triptych.aio.threads import Awaited, awaited, streamed
-from triptych.service import Service
-from triptych.service.views import Dataset
+from triptych.service import KnowledgeBase
+from triptych.service.knowledge_base import Dataset
 
 
 class AsyncServiceMethods(Awaited):
-    """Every method of `Service`, awaited."""
+    """Every method of `KnowledgeBase`, awaited."""
 
-    put_document: Final = awaited(Service.put_document)
-    put_documents: Final = awaited(Service.put_documents)
-    embed_pending: Final = awaited(Service.embed_pending)
-    get_document: Final = awaited(Service.get_document)
-    list_documents: Final = awaited(Service.list_documents)
-    count_documents: Final = awaited(Service.count_documents)
-    update_metadata: Final = awaited(Service.update_metadata)
-    history: Final = awaited(Service.history)
-    diff: Final = awaited(Service.diff)
-    restore: Final = awaited(Service.restore)
-    changes: Final = awaited(Service.changes)
-    list_datasets: Final = awaited(Service.list_datasets)
-    create_dataset: Final = awaited(Service.create_dataset)
-    configure_dataset: Final = awaited(Service.configure_dataset)
-    delete_document: Final = awaited(Service.delete_document)
-    delete_documents: Final = awaited(Service.delete_documents)
-    remove_expired: Final = awaited(Service.remove_expired)
-    delete_dataset: Final = awaited(Service.delete_dataset)
-    recreate: Final = awaited(Service.recreate)
-    purge: Final = awaited(Service.purge)
-    search: Final = awaited(Service.search)
-    search_documents: Final = awaited(Service.search_documents)
-    search_many: Final = awaited(Service.search_many)
-    explain: Final = awaited(Service.explain)
-    similar: Final = awaited(Service.similar)
-    context: Final = awaited(Service.context)
-    context_prefix: Final = awaited(Service.context_prefix)
-    verify: Final = awaited(Service.verify)
-    ask: Final = awaited(Service.ask)
-    ask_stream: Final = streamed(Service.ask_stream)
-    replay: Final = awaited(Service.replay)
-    layer: Final = awaited(Service.layer)
-    dataset_layer: Final = awaited(Service.dataset_layer)
-    layers: Final = awaited(Service.layers)
-    put_document_layer: Final = awaited(Service.put_document_layer)
-    put_dataset_layer: Final = awaited(Service.put_dataset_layer)
-    put_folder_layer: Final = awaited(Service.put_folder_layer)
-    rebuild: Final = awaited(Service.rebuild)
-    stats: Final = awaited(Service.stats)
-    cache_stats: Final = awaited(Service.cache_stats)
-    health: Final = awaited(Service.health)
-    doctor: Final = awaited(Service.doctor)
+    put_document: Final = awaited(KnowledgeBase.put_document)
+    put_documents: Final = awaited(KnowledgeBase.put_documents)
+    embed_pending: Final = awaited(KnowledgeBase.embed_pending)
+    get_document: Final = awaited(KnowledgeBase.get_document)
+    list_documents: Final = awaited(KnowledgeBase.list_documents)
+    count_documents: Final = awaited(KnowledgeBase.count_documents)
+    update_metadata: Final = awaited(KnowledgeBase.update_metadata)
+    history: Final = awaited(KnowledgeBase.history)
+    diff: Final = awaited(KnowledgeBase.diff)
+    restore: Final = awaited(KnowledgeBase.restore)
+    changes: Final = awaited(KnowledgeBase.changes)
+    list_datasets: Final = awaited(KnowledgeBase.list_datasets)
+    create_dataset: Final = awaited(KnowledgeBase.create_dataset)
+    configure_dataset: Final = awaited(KnowledgeBase.configure_dataset)
+    delete_document: Final = awaited(KnowledgeBase.delete_document)
+    delete_documents: Final = awaited(KnowledgeBase.delete_documents)
+    remove_expired: Final = awaited(KnowledgeBase.remove_expired)
+    delete_dataset: Final = awaited(KnowledgeBase.delete_dataset)
+    recreate: Final = awaited(KnowledgeBase.recreate)
+    purge: Final = awaited(KnowledgeBase.purge)
+    search: Final = awaited(KnowledgeBase.search)
+    search_documents: Final = awaited(KnowledgeBase.search_documents)
+    search_many: Final = awaited(KnowledgeBase.search_many)
+    explain: Final = awaited(KnowledgeBase.explain)
+    similar: Final = awaited(KnowledgeBase.similar)
+    context: Final = awaited(KnowledgeBase.context)
+    context_prefix: Final = awaited(KnowledgeBase.context_prefix)
+    verify: Final = awaited(KnowledgeBase.verify)
+    ask: Final = awaited(KnowledgeBase.ask)
+    ask_stream: Final = streamed(KnowledgeBase.ask_stream)
+    replay: Final = awaited(KnowledgeBase.replay)
+    layer: Final = awaited(KnowledgeBase.layer)
+    dataset_layer: Final = awaited(KnowledgeBase.dataset_layer)
+    layers: Final = awaited(KnowledgeBase.layers)
+    put_document_layer: Final = awaited(KnowledgeBase.put_document_layer)
+    put_dataset_layer: Final = awaited(KnowledgeBase.put_dataset_layer)
+    put_folder_layer: Final = awaited(KnowledgeBase.put_folder_layer)
+    rebuild: Final = awaited(KnowledgeBase.rebuild)
+    stats: Final = awaited(KnowledgeBase.stats)
+    cache_stats: Final = awaited(KnowledgeBase.cache_stats)
+    health: Final = awaited(KnowledgeBase.health)
+    doctor: Final = awaited(KnowledgeBase.doctor)
 
 
 class AsyncDatasetMethods(Awaited):

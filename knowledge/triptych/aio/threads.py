@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import functools
-import inspect
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -162,12 +161,6 @@ class Awaited:
 
     _inner: Any
 
-    def __init_subclass__(cls) -> None:
-        """Let each method say whose it is, in a warning that it was never awaited."""
-        for name, method in vars(cls).items():
-            if inspect.isfunction(method):
-                method.__qualname__ = f"{cls.__qualname__}.{name}"
-
 
 def awaited(
     method: Callable[Concatenate[Any, P], R],
@@ -178,6 +171,7 @@ def awaited(
     async def call(self: Awaited, /, *args: P.args, **kwargs: P.kwargs) -> Any:
         return await run(getattr(self._inner, method.__name__), *args, **kwargs)
 
+    call.__qualname__ = f"Async.{method.__name__}"  # in a warning that it was never awaited
     return call
 
 

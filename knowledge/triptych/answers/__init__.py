@@ -4,6 +4,6 @@
 them, with citations that are checked. These are the records that they use.
 """
 
-from triptych._internal.lazy import lazy_exports
+from triptych.runtime.lazy import lazy_exports
 
 __all__, __getattr__, __dir__ = lazy_exports(__name__, __file__)

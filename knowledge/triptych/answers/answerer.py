@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 import attrs
 
@@ -13,15 +14,38 @@ from triptych import deadlines, telemetry
 from triptych._internal.thoughts import ThoughtFilter
 from triptych._internal.wording import FailureWarning
 from triptych.answers.citations import CitationFilter, check_turns, newest_turns, sentences_of
+from triptych.answers.claims import FoundClaim
 from triptych.answers.context import ContextBuilder
+from triptych.answers.gate import SentenceGate
 from triptych.answers.metering import MeteredLLM
-from triptych.answers.options import NO_ANSWER, AnswerPrompt, ContextSettings, answer_messages
+from triptych.answers.options import (
+    NO_ANSWER,
+    AnswerPrompt,
+    ContextSettings,
+    ProofPolicy,
+    answer_messages,
+)
 from triptych.answers.pack import ContextPack
-from triptych.answers.records import Abstention, Answer, AnswerStream, CitedSource
+from triptych.answers.proof import Passage, Prover, claiming
+from triptych.answers.records import (
+    Abstention,
+    Answer,
+    AnswerSentence,
+    AnswerStream,
+    CitedSource,
+    Claim,
+)
 from triptych.answers.retrieval import Retrieved
 from triptych.contracts import LLM, AnswerabilityJudge
 from triptych.contracts.models import check_llm, how_to_set
-from triptych.errors import NotAvailableError, ProviderError, UnusableAnswerError, ValidationError
+from triptych.errors import (
+    CancelledError,
+    NotAvailableError,
+    ProviderError,
+    TriptychError,
+    UnusableAnswerError,
+    ValidationError,
+)
 from triptych.records import (
     Answerability,
     Layer,
@@ -50,6 +74,7 @@ class AskRequest:
     prices: Prices | None
     answerability: AnswerabilityJudge | None
     abstain_if_weak: bool
+    proof: ProofPolicy
 
     @classmethod
     def of(
@@ -63,6 +88,7 @@ class AskRequest:
         prices: Prices | None,
         answerability: AnswerabilityJudge | None,
         abstain_if_weak: bool,
+        proof: object,
         layers: Iterable[Layer | str],
         max_pieces: int | None,
         counter: TokenCounter | Callable[[str], int] | None,
@@ -84,6 +110,8 @@ class AskRequest:
                 "answerability is a function from a Result to 'enough', 'weak' or 'nothing', not "
                 f"{answerability!r:.60}"
             )
+        if proof not in ("mark", "drop", "refuse"):
+            raise ValidationError(f"proof is 'mark', 'drop' or 'refuse', not {proof!r:.60}")
         if llm is None:
             raise NotAvailableError(
                 f"there is no language model to answer with: {how_to_set('llm')}"
@@ -105,6 +133,7 @@ class AskRequest:
             prices=prices,
             answerability=answerability,
             abstain_if_weak=abstain_if_weak,
+            proof=proof,
         )
 
 
@@ -147,7 +176,11 @@ class Answerer:
         if verdict == "weak" and request.answerability is not None:
             warnings.append("the hits hardly answer the question")
         usage, sees = found.usage, self._observer
-        return _Asked(request, meter, standalone, pack, usage, reason, warnings, sees)
+        prover = Prover(pack.pieces, f"{request.query.text} {standalone}")
+        search = partial(self._contexts.look_up, query)
+        return _Asked(
+            request, meter, standalone, pack, usage, reason, warnings, sees, prover, search
+        )
 
 
 def _standalone(request: AskRequest, meter: MeteredLLM, warnings: list[str]) -> str:
@@ -197,6 +230,9 @@ class _Asked:
     reason: Abstention
     warnings: list[str]
     observer: AnswerObserver | None
+    prover: Prover
+    search: Callable[[str], Iterable[Passage]]
+    looked_up: int = 0
 
     def _written(self, *, streamed: bool) -> Generator[str, None, Answer]:
         """The pieces of the answer; returns the whole."""
@@ -215,6 +251,7 @@ class _Asked:
         thoughts = ThoughtFilter(opened=streamed and self.meter.signature in _OPENED)
         numbers = {piece.number for piece in pack.pieces}
         reading, opening = CitationFilter(numbers), _Opening()
+        gate = SentenceGate(self.prover, request.proof)
         pieces = self._pieces(messages, streamed)
         try:
             for piece in pieces:
@@ -222,18 +259,19 @@ class _Asked:
                 if thoughts.restarted:
                     thoughts.restarted = False
                     reading, opening = CitationFilter(numbers), _Opening()
+                    gate = SentenceGate(self.prover, request.proof)
                     self.warnings.append(
                         "what was shown first was a thought of the model, which no mark began: "
                         "the text of the answer begins after it"
                     )
-                if text := opening.feed(reading.feed(said)):
+                if text := gate.feed(opening.feed(reading.feed(said)), reading):
                     yield text
                 if opening.declined:
                     break
         finally:
             pieces.close()
         said = thoughts.end()
-        if text := opening.feed(reading.feed(said)) + opening.end(reading.end()):
+        if text := gate.end(opening.feed(reading.feed(said)) + opening.end(reading.end()), reading):
             yield text
         self._note_orphan(thoughts.orphan, numbers)
         if opening.declined:
@@ -247,6 +285,15 @@ class _Asked:
                 "another model",
                 reason="empty",
             )
+        self.warnings += (f"left out: {claim}" for claim in gate.dropped)
+        if not gate.text:
+            yield request.prompt.abstention
+            return self._answer(request.prompt.abstention, "unproven", turns=turns, sent=messages)
+        if gate.dropped:
+            removed, reading = reading.removed, CitationFilter(numbers)
+            reading.feed(gate.text)
+            reading.end()
+            reading.removed += removed
         return self._answer(reading.text, "", reading=reading, turns=turns, sent=messages)
 
     def _note_orphan(self, orphan: str, numbers: set[int]) -> None:
@@ -282,6 +329,8 @@ class _Asked:
         marks = () if reading is None else tuple(reading.marks)
         cited = dict.fromkeys(number for mark in marks for number in mark.numbers)
         removed = () if reading is None else tuple(reading.removed)
+        sentences = () if reading is None else sentences_of(text, marks, reading.code)
+        proof = () if reading is None else self._proof(text, claiming(text, reading))
         if self.observer is not None and cited:
             places = [by_number[number].citation for number in cited]
             failed = self.observer.note_cited(
@@ -292,7 +341,7 @@ class _Asked:
             question=request.query.text,
             standalone=self.standalone,
             text=text,
-            sentences=() if reading is None else sentences_of(text, marks, reading.code),
+            sentences=sentences,
             citations=tuple(CitedSource(number=n, piece=by_number[n]) for n in cited),
             reason=reason,
             pack=pack,
@@ -302,6 +351,7 @@ class _Asked:
             cost=meter.cost,
             truncated=bool(sent) and meter.truncated,
             removed=removed,
+            proof=proof,
             warnings=tuple(
                 dict.fromkeys((*pack.warnings, *self.warnings, *self._remarks(removed, sent)))
             ),
@@ -315,6 +365,31 @@ class _Asked:
             turns=tuple(turns),
             max_tokens=request.max_tokens,
         )
+
+    def _proof(self, text: str, sentences: Sequence[AnswerSentence]) -> tuple[Claim, ...]:
+        """The claims; warnings name those that are not in the passages that they cite."""
+        with telemetry.stage("proof"):
+            proof = self.prover.prove(text, sentences, self._found_outside)
+        wrong = list(dict.fromkeys(str(each) for each in proof if each.status != "supported"))
+        self.warnings += wrong[:_NAMED]
+        if len(wrong) > _NAMED:
+            self.warnings.append(f"{len(wrong) - _NAMED} more are in Answer.proof")
+        return proof
+
+    def _found_outside(self, claim: FoundClaim, words: str) -> Iterable[Passage]:
+        """Passages outside the context, for the first claims that it does not have."""
+        self.looked_up += 1
+        if self.looked_up > _LOOK_UPS:
+            return ()
+        try:
+            return self.search(words)
+        except CancelledError:
+            raise
+        except TriptychError as error:
+            self.warnings.append(
+                FailureWarning("a claim was not looked up outside the context", error)
+            )
+            return ()
 
     def _remarks(self, removed: Sequence[int], sent: Sequence[Message]) -> Iterator[str]:
         if removed:
@@ -337,6 +412,11 @@ class _Asked:
                         "before you trust the answer"
                     )
 
+
+_NAMED: Final = 5
+"""Claims that are named in warnings; of more, a sentence says so."""
+_LOOK_UPS: Final = 8
+"""The most searches for claims of one answer."""
 
 _OPENED: set[str] = set()
 """Signatures of models that began their last answer with a thought which no mark began: of their

@@ -77,10 +77,7 @@ class CitationFilter:
 
     def end(self) -> str:
         """Take the end of the answer; what is left to be shown."""
-        found = self._advance(last=True)
-        if self._fence:
-            self.code[-1] = (self.code[-1][0], self._length)
-        return found
+        return self._advance(last=True)
 
     def _advance(self, *, last: bool) -> str:
         before = len(self._parts)
@@ -91,6 +88,8 @@ class CitationFilter:
                 break
             at = following
         self._held = text[at:]
+        if self._fence:
+            self.code[-1] = (self.code[-1][0], self._length)  # so far
         return "".join(self._parts[before:])
 
     def _step(self, text: str, at: int, last: bool) -> int | None:
@@ -187,12 +186,17 @@ def without_citations(text: str) -> str:
 
 
 def sentences_of(
-    text: str, marks: Sequence[Mark], code: Sequence[tuple[int, int]] = ()
+    text: str,
+    marks: Sequence[Mark],
+    code: Sequence[tuple[int, int]] = (),
+    *,
+    introductions: bool = False,
 ) -> tuple[AnswerSentence, ...]:
     """The sentences of an answer with the numbers that each cites.
 
     A citation after the full stop belongs to the sentence before it, if that has none. Headings,
-    code, introductions that end in a colon and lines without a word are no sentences.
+    code and lines without a word are no sentences, nor, unless they are asked for, introductions
+    that end in a colon.
     """
     found: list[AnswerSentence] = []
     starts = [mark.start for mark in marks]
@@ -211,7 +215,7 @@ def sentences_of(
                     before = _sentence(text, before.start, begin, moved)
                     found[-1] = before
                     begin += len(text[begin:last]) - len(text[begin:last].lstrip(" \t\n.,;"))
-            if _is_sentence(text[begin:last]):
+            if _is_sentence(text[begin:last], introductions):
                 before = _sentence(text, begin, last, own)
                 found.append(before)
     return tuple(found)
@@ -222,8 +226,9 @@ def _sentence(text: str, start: int, end: int, marks: Sequence[Mark]) -> AnswerS
     return AnswerSentence(text=text[start:end], start=start, end=end, numbers=tuple(numbers))
 
 
-def _is_sentence(text: str) -> bool:
-    return _SAYS.search(text) is not None and not text.rstrip("*_ ").endswith((":", "："))
+def _is_sentence(text: str, introductions: bool) -> bool:
+    whole = introductions or not text.rstrip("*_ ").endswith((":", "："))
+    return whole and _SAYS.search(text) is not None
 
 
 def _blocks(text: str, code: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:

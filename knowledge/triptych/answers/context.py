@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -13,13 +15,22 @@ from triptych.answers.pack import ContextPack, ContextReceipt, considered, recei
 from triptych.answers.packer import Packer
 from triptych.answers.pieces import WIDEST, Piece, fit, new_mark, render, said
 from triptych.answers.prefix import ContextPrefix, PrefixBuilder
+from triptych.answers.proof import Passage
 from triptych.answers.retrieval import ContextParameters, Retrieved, Sources, retrieve
 from triptych.contracts import ChunkRepo, DocumentRepo
-from triptych.records import Layer, Query
+from triptych.records import Layer, Mode, Query
 from triptych.search.hydration import asks_for_headings
 from triptych.search.pipeline import SearchPipeline
-from triptych.search.query import validate
+from triptych.search.query import has_words, validate
 from triptych.text import ANALYZER_VERSION
+
+if TYPE_CHECKING:
+    from triptych.search.past.stores import Past
+
+
+_LONGEST: Final = 300
+_LOOKED_AT: Final = 5
+"""Characters of a claim that are searched for, and hits that it is looked up in."""
 
 
 @attrs.frozen(eq=False)
@@ -29,6 +40,7 @@ class ContextBuilder:
     _searches: SearchPipeline
     _documents: DocumentRepo
     _chunks: ChunkRepo
+    _at: Callable[..., AbstractContextManager[Past[Any]]]
     _recipe: ContextParameters = attrs.field(factory=ContextParameters)
 
     def build(self, query: Query, settings: ContextSettings) -> ContextPack:
@@ -42,11 +54,8 @@ class ContextBuilder:
             if query.as_of is None:
                 made = self._prefix(query, settings)
             else:
-                with self._searches.past(query, layers=True) as past:
-                    builder = ContextBuilder(past.searches, self._documents, self._chunks)
-                    made = builder._prefix(past.query, settings)
-                    warnings = (*past.warnings, *made.warnings)
-                    made = attrs.evolve(made, as_of=past.as_of, warnings=warnings)
+                with self._at(query, layers=True) as past:
+                    made = past.dated(past.parts.contexts._prefix(past.query, settings))
             telemetry.note(pieces=len(made.pieces), tokens=made.tokens)
             return made
 
@@ -69,6 +78,29 @@ class ContextBuilder:
             telemetry.note(pieces=len(pack.pieces), tokens=pack.tokens)
             return found, pack
 
+    def look_up(self, query: Query, words: str) -> list[Passage]:
+        """Passages of the query's datasets that have ``words``, by keyword alone: no model runs."""
+        searches = self._searches
+        if Mode.BM25 not in searches.resolver.lanes or not has_words(words):
+            return []
+        asked = Query(
+            text=words[:_LONGEST],
+            dataset_id=query.dataset_id,
+            dataset_ids=query.dataset_ids,
+            scope=query.scope,
+            where=query.where,
+            fresh_only=query.fresh_only,
+            as_of=query.as_of,
+            mode=Mode.BM25,
+            top_k=_LOOKED_AT,
+        )
+        if query.as_of is None:
+            hits = searches.derived().search(asked).hits
+        else:
+            with self._at(asked, layers=False) as past:
+                hits = past.parts.searches.derived().search(past.query).hits
+        return [Passage.of_hit(hit) for hit in hits]
+
     def _find_and_pack(
         self, query: Query, settings: ContextSettings
     ) -> tuple[Retrieved, ContextPack]:
@@ -77,14 +109,11 @@ class ContextBuilder:
             with telemetry.stage("pack"):
                 return found, self._pack(query, settings, found)
         wants_layers = settings.layers != {Layer.DETAIL}
-        with self._searches.past(query, layers=wants_layers) as past:
-            store = past.store
-            builder = ContextBuilder(past.searches, store.documents, store.chunks, self._recipe)
-            found = retrieve(past.searches, past.query, settings.layers, self._recipe)
+        with self._at(query, layers=wants_layers) as past:
+            found = retrieve(past.parts.searches, past.query, settings.layers, self._recipe)
             with telemetry.stage("pack"):
-                pack = builder._pack(attrs.evolve(query, as_of=past.as_of), settings, found)
-            warnings = (*past.warnings, *pack.warnings)
-            return found, attrs.evolve(pack, as_of=past.as_of, warnings=warnings)
+                then = attrs.evolve(query, as_of=past.as_of)
+                return found, past.dated(past.parts.contexts._pack(then, settings, found))
 
     def _pack(self, query: Query, settings: ContextSettings, found: Retrieved) -> ContextPack:
         budget, format, counting = settings.token_budget, settings.format, settings.counter

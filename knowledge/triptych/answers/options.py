@@ -79,6 +79,11 @@ def answer_messages(
     return (Message("system", system), *turns, Message("user", user))
 
 
+ProofPolicy = Literal["mark", "drop", "refuse"]
+"""What happens to a sentence with a claim that no passage it cites has: it stays, and a warning
+names the claim; it is left out; the answer is refused."""
+
+
 class PassageOptions(TypedDict, total=False):
     """Which texts a context may hold.
 
@@ -161,6 +166,9 @@ class _AnswerOptions(PassageOptions, total=False):
             ``options.answerability`` of the Service, else what the dataset's calibration says
             (`Result.answerability`).
         abstain_if_weak: whether "weak" abstains, too.
+        proof: what happens to a sentence with a quotation, figure, date, name or code that is not
+            in the passages that it cites: "mark" warns, "drop" leaves it out, "refuse" raises
+            `UnusableAnswerError`.
     """
 
     token_budget: int | None
@@ -170,6 +178,7 @@ class _AnswerOptions(PassageOptions, total=False):
     prices: Prices | None
     answerability: AnswerabilityJudge | None
     abstain_if_weak: bool
+    proof: ProofPolicy
 
 
 class DatasetAskOptions(DatasetSearchOptions, _AnswerOptions, total=False):
@@ -196,6 +205,7 @@ ASK_DEFAULTS: Final[_AnswerOptions] = {
     "prices": None,
     "answerability": None,
     "abstain_if_weak": False,
+    "proof": "mark",
     **PASSAGE_DEFAULTS,
 }
 

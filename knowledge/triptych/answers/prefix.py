@@ -17,7 +17,7 @@ from triptych.contracts import Store
 from triptych.contracts.pages import document_pages, pages_of
 from triptych.derivation.folder_tree import is_folder
 from triptych.derivation.layers import Inputs, all_inputs, layer_stale_reason
-from triptych.derivation.living_documents import LivingDocuments
+from triptych.living_documents import LivingDocuments
 from triptych.records import DerivedLayer, DocumentInfo, FilterTree, Layer
 from triptych.signatures import content_sha256
 

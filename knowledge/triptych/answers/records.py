@@ -12,12 +12,13 @@ from triptych.answers.options import AnswerPrompt
 from triptych.answers.pack import ContextPack, ContextReceipt
 from triptych.answers.pieces import Citation, Piece
 from triptych.errors import NotAvailableError
-from triptych.records import Message, ModelUsage
+from triptych.records import Layer, Message, ModelUsage, to_layer
 from triptych.signatures import content_sha256
 
-Abstention = Literal["", "nothing", "weak", "model"]
+Abstention = Literal["", "nothing", "weak", "model", "unproven"]
 """Why an answer abstains: nothing was found, or nothing that answers; the evidence is too weak; the
-model says that its sources do not answer. "" if it does not abstain."""
+model says that its sources do not answer; ``proof="drop"`` left out every sentence. "" if it does
+not abstain."""
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -28,6 +29,62 @@ class AnswerSentence:
     start: int
     end: int
     numbers: tuple[int, ...] = ()
+
+
+ClaimKind = Literal["quotation", "figure", "date", "name", "code"]
+ClaimStatus = Literal["supported", "elsewhere", "stitched", "nowhere"]
+"""Whether a claim is in a cited passage; in another one; only in parts, of which no passage has
+the whole; or in no passage."""
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class ClaimPlace:
+    """Where a claim was found: a span of a document's or a layer's text, in code points.
+
+    ``number`` is that of its piece; None if it is outside the context.
+    """
+
+    number: int | None = None
+    dataset_id: str
+    doc_name: str
+    layer: Layer = attrs.field(default=Layer.DETAIL, converter=to_layer)
+    version: int
+    start: int
+    end: int
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Claim:
+    """What an answer says word by word, and whether its sources say it; no model decides.
+
+    Attributes:
+        text: the claim: ``answer.text[start:end]``; "" in a receipt.
+        kind: a quotation, or a sentence that repeats a source; a figure; a date; a name; code.
+        status: whether the cited passages have it. Without a citation, every passage counts.
+        numbers: the numbers that its sentence cites.
+        found: where it was found first; None if nowhere.
+    """
+
+    text: str
+    start: int
+    end: int
+    kind: ClaimKind
+    status: ClaimStatus
+    numbers: tuple[int, ...] = ()
+    found: ClaimPlace | None = None
+
+    def __str__(self) -> str:
+        """The claim, and where it is."""
+        said = f"the {self.kind} {self.text!r:.80} is "
+        cited = "".join(f"[{number}]" for number in self.numbers) or "the context"
+        if self.status == "supported":
+            return f"{said}in {cited}"
+        if self.status == "stitched":
+            return f"{said}stitched together: its parts are in the sources, but not in one run"
+        if self.found is None:
+            return f"{said}not in {cited}, and was found nowhere"
+        place, number = self.found.doc_name or self.found.dataset_id, self.found.number
+        return f"{said}not in {cited}, but in {place if number is None else f'[{number}]'}"
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -68,6 +125,7 @@ class AnswerReceipt:
         removed: cited numbers without a piece.
         usage: the usage of the model.
         warnings: the warnings of the answer.
+        proof: its claims, without their text.
     """
 
     question: str
@@ -84,6 +142,7 @@ class AnswerReceipt:
     removed: tuple[int, ...] = ()
     usage: ModelUsage
     warnings: tuple[str, ...] = ()
+    proof: tuple[Claim, ...] = ()
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -104,6 +163,7 @@ class Answer:
         cost: the cost of ``usage``, in the currency of the prices; None without prices.
         truncated: whether the model stopped at ``max_tokens``.
         removed: cited numbers without a piece; they were removed from ``text``.
+        proof: its quotations, figures, dates, names and code, each with the passage that has it.
         warnings: the warnings of the searches, the context, the citations and the model.
         conversation: the given conversation, the question and the answer: pass it with the next
             question.
@@ -125,6 +185,7 @@ class Answer:
     cost: float | None = None
     truncated: bool = False
     removed: tuple[int, ...] = ()
+    proof: tuple[Claim, ...] = ()
     warnings: tuple[str, ...] = ()
     conversation: tuple[Message, ...] = attrs.field(default=(), repr=False)
     sent: tuple[Message, ...] = attrs.field(default=(), repr=False)
@@ -167,6 +228,7 @@ class Answer:
             removed=self.removed,
             usage=self.usage,
             warnings=self.warnings,
+            proof=tuple(attrs.evolve(each, text="") for each in self.proof),
         )
 
 

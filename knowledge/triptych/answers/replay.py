@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, Literal
 
 import attrs
@@ -11,15 +11,17 @@ import regex
 
 from triptych import deadlines
 from triptych._internal.sequence_diff import matching_blocks, unified_diff
+from triptych.answers.claims import FoundClaim
 from triptych.answers.options import answer_messages
 from triptych.answers.pack import ContextReceipt, ReceiptPiece
 from triptych.answers.pieces import Citation, Piece, Verification, check_format, whole
-from triptych.answers.records import AnswerReceipt, messages_sha256
+from triptych.answers.proof import Passage, prove
+from triptych.answers.records import AnswerReceipt, Claim, messages_sha256
 from triptych.contracts import LayerRepo, VersionReader
 from triptych.derivation.layers import LayerService
-from triptych.derivation.living_documents import LAST_VERSION, LivingDocuments
 from triptych.errors import ValidationError
-from triptych.records import Layer, Message
+from triptych.living_documents import LAST_VERSION, LivingDocuments
+from triptych.records import Layer, Message, check_text
 from triptych.signatures import content_sha256
 
 _LEAST_ALIKE: Final = 0.4
@@ -186,6 +188,9 @@ class Replay:
         pieces: the pieces that still exist, in reading order.
         missing: the pieces that do not.
         messages: for an answer, the messages to the model.
+        proof: the claims of the answer's text, where it was given, looked up again.
+        proven: whether each claim has the status and the place that the receipt says; None without
+            the answer's text.
     """
 
     text: str = attrs.field(repr=False)
@@ -193,6 +198,8 @@ class Replay:
     pieces: tuple[Piece, ...] = ()
     missing: tuple[MissingPiece, ...] = ()
     messages: tuple[Message, ...] = attrs.field(default=(), repr=False)
+    proof: tuple[Claim, ...] = ()
+    proven: bool | None = None
 
 
 def replay(
@@ -200,10 +207,15 @@ def replay(
     documents: LivingDocuments,
     layers: LayerRepo,
     versions: VersionReader | None,
+    answer: str | None = None,
 ) -> Replay:
     """See `Service.replay`."""
     if isinstance(receipt, AnswerReceipt):
-        return _answer(receipt, documents, layers, versions)
+        made = _answer(receipt, documents, layers, versions)
+        reading = _Reader(documents, layers, versions)
+        return made if answer is None else _proven(made, receipt, answer, reading)
+    if answer is not None:
+        raise ValidationError("a context has no answer: give the receipt of an answer with one")
     if not isinstance(receipt, ContextReceipt):
         raise ValidationError(
             f"replay takes the receipt of an answer or a context, not {type(receipt).__name__}: "
@@ -251,6 +263,26 @@ def _answer(
     return attrs.evolve(made, messages=messages, identical=same)
 
 
+def _proven(made: Replay, receipt: AnswerReceipt, answer: str, reading: _Reader) -> Replay:
+    """``made`` with the claims of the answer, looked up where they were."""
+    if content_sha256(check_text(answer, "the answer")) != receipt.text:
+        raise ValidationError("this is not the text of the receipt's answer: give Answer.text")
+    if receipt.abstained:
+        return attrs.evolve(made, proven=True)
+    places = {(each.start, each.end): each.found for each in receipt.proof}
+
+    def outside(claim: FoundClaim, words: str) -> Iterator[Passage]:
+        place = places.get((claim.start, claim.end))
+        if place is not None and place.number is None:
+            content = reading.content(place.dataset_id, place.doc_name, place.version)
+            if content is not None:
+                yield Passage(place, content[place.start : place.end])
+
+    proof = prove(answer, made.pieces, f"{receipt.question} {receipt.standalone}", outside)
+    same = tuple(attrs.evolve(each, text="") for each in proof) == receipt.proof
+    return attrs.evolve(made, proof=proof, proven=same)
+
+
 class _Reader:
     """Texts of pieces; each version of a document is read once."""
 
@@ -265,7 +297,7 @@ class _Reader:
     def text(self, piece: ReceiptPiece) -> str | MissingPiece:
         if piece.layer is not Layer.DETAIL:
             return self._layer(piece)
-        content = self._content(piece.dataset_id, piece.doc_name, piece.version)
+        content = self.content(piece.dataset_id, piece.doc_name, piece.version)
         if content is None:
             return MissingPiece(piece=piece, reason=self._why(piece))
         text = content[piece.start : piece.end]
@@ -290,7 +322,8 @@ class _Reader:
             reason=f"the layer {piece.layer} of {name!r} {what}: stores keep no old ones",
         )
 
-    def _content(self, dataset_id: str, name: str, version: int) -> str | None:
+    def content(self, dataset_id: str, name: str, version: int) -> str | None:
+        """The text of a version of a document; None if it is not kept."""
         key = dataset_id, name, version
         if key not in self._read:
             current = self._documents.get(dataset_id, name)

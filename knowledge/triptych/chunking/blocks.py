@@ -58,11 +58,16 @@ _ITEM_INTERRUPT = (
     rf"(?:{_BLANK}|[ ]?(?=[\#`~>\-+*_\d=<!?])"
     rf"(?:{_HEADING}|{_FENCE}|>|{_ITEM}|{_RULE}|{_HTML_OPEN}|{_HTML_TAG}))"
 )
+# Most paragraphs are such lines up to a blank one. They are found first: no line that starts with a
+# letter begins another block or ends a paragraph.
+_LETTERED = r"[^\W\d_][^\n]*+"
 _BLOCK = rf"""
     (?:[^\S\n]*+\n)*+
     (?:
-      (?P<end>[^\S\n]*+\Z)
-    | (?P<atx>[ ]{{0,3}}\#{{1,6}})(?:[ \t][^\n]*+)?$
+      (?P<plain>{_LETTERED}(?:\n{_LETTERED})*+)(?=\n{_BLANK}|\Z)
+    | (?P<atx>[ ]{{0,3}}(?P<marks>\#{{1,6}})(?:[ \t][^\n]*+)?$)
+      (?:\n(?:[^\S\n]*+\n)*+(?P<below>{_LETTERED}(?:\n{_LETTERED})*+)(?=\n{_BLANK}|\Z))?
+    | (?P<end>[^\S\n]*+\Z)
     | (?P<fence>[ ]{{0,3}}(?:`{{3,}}+(?=[^`\n]*+$)|~{{3,}}+))
     | (?P<html>[ ]{{0,3}}{_HTML_OPEN})
     | (?P<rule>[ ]{{0,3}}{_RULE})
@@ -94,7 +99,6 @@ _RAW_TEXT_CLOSE = re.compile(r"</(?:script|pre|style|textarea)>", re.IGNORECASE)
 
 
 _KINDS = {
-    "atx": 1,
     "fence": LINES,
     "html": LINES,
     "rule": PARAGRAPH,
@@ -144,6 +148,22 @@ def scan(text: str) -> Iterator[Block]:
     match = _block().match
     while (found := match(text, position)) is not None:
         group = found.lastgroup or "end"
+        if group == "plain":
+            start, position = found.span(1)
+            # Asking here spares most blocks a call.
+            padded = text[position - 1].isspace()
+            yield PARAGRAPH, start, trimmed_end(text, start, position) if padded else position
+            continue
+        if group == "atx" or group == "below":  # a heading, perhaps with a plain paragraph below it
+            start, position = found.span(2)
+            padded = text[position - 1].isspace()
+            level = len(found[3])
+            yield level, start, trimmed_end(text, start, position) if padded else position
+            if group == "below":
+                start, position = found.span(4)
+                padded = text[position - 1].isspace()
+                yield PARAGRAPH, start, trimmed_end(text, start, position) if padded else position
+            continue
         position = found.end()
         if group == "end":
             return
@@ -157,9 +177,7 @@ def scan(text: str) -> Iterator[Block]:
         else:
             start = found.start(group)
             kind = _KINDS[group]
-            if group == "atx":
-                kind = found["atx"].count("#")
-            elif group == "fence":
+            if group == "fence":
                 position = _fence_end(text, found["fence"].lstrip(), position)
             elif group == "html":
                 position = _html_end(text, found["html"].lstrip(), position)
@@ -174,6 +192,8 @@ _CLOSING_HASHES = re.compile(r"(?:^|[ \t])#+$")
 _ATTRIBUTES = re.compile(
     r"(?<!\s)\s*+\{(?:\s*+(?:[#.:]|[\w-]++=)[^{}\n]*+|\s*+-\s*+|/\*[ ]*#[^{}\n]*+)\}$"
 )
+# Most headings: words with one space between them, and no sign that means something.
+_PLAIN_HEADING = re.compile(r"#++[ \t]++([^\s\[#}]++(?: [^\s\[#}]++)*+)")
 _LINK = re.compile(r"!?\[([^\[\]]*)\](?:\([^()\n]*\)|\[[^\[\]\n]*\])")
 
 
@@ -187,12 +207,15 @@ def heading_text(text: str, start: int, end: int) -> str:
     Without hashes, underline, trailing `{#id}` attributes and the targets of links; runs of
     whitespace become one space; emphasis and code marks stay. "" for an empty heading.
     """
+    if end - start <= HEADING_LIMIT and (plain := _PLAIN_HEADING.fullmatch(text, start, end)):
+        return plain[1]
     # Blanks around a title cost nothing; a line of megabytes must not be worked on as a whole.
     block = text[start:end].strip()
     if block[0] == "#":
         title = block.lstrip("#")[: 4 * HEADING_LIMIT].strip()
-        title = _without_attributes(_CLOSING_HASHES.sub("", title).rstrip())
-        title = _CLOSING_HASHES.sub("", title)
+        if title.endswith(("#", "}")):
+            title = _without_attributes(_CLOSING_HASHES.sub("", title).rstrip())
+            title = _CLOSING_HASHES.sub("", title)
     else:
         title = _without_attributes(block[: block.rfind("\n")].rstrip())
     if "[" in title:
@@ -242,10 +265,12 @@ def sections(text: str) -> Iterator[Section]:
     `text` must have unified line ends. Front matter is a section of its own.
     """
     section = Section()
-    above: list[tuple[int, str]] = []
+    above: list[tuple[int, tuple[str, ...]]] = []  # the level and path of each heading above
     for block in scan(text):
         kind, start, end = block
-        if kind in HEADINGS:
+        if kind == PARAGRAPH and section.start >= 0:
+            section.blocks.append(block)
+        elif kind in HEADINGS:
             # A bare heading is carried into its first subsection only: it must stay a prefix
             # of the path.
             carried = section.lead_end >= 0 and not section.blocks and kind > above[-1][0]
@@ -253,12 +278,9 @@ def sections(text: str) -> Iterator[Section]:
                 yield section
             while above and above[-1][0] >= kind:
                 above.pop()
-            above.append((kind, heading_text(text, start, end)))
-            section = Section(
-                tuple([title for _, title in above if title]),
-                section.start if carried else start,
-                end,
-            )
+            path, title = above[-1][1] if above else (), heading_text(text, start, end)
+            above.append((kind, (*path, title) if title else path))
+            section = Section(above[-1][1], section.start if carried else start, end)
         elif kind == FRONT_MATTER:
             yield Section((), start, -1, [block])
         else:
@@ -297,7 +319,8 @@ def tables(text: str, start: int, end: int) -> list[tuple[int, int, str]]:
             cells = _BAR.split(each["head"].strip(" \t>"))
             cells = cells[not cells[0] : len(cells) - (not cells[-1])]
             found.append((each.start(), each.end(), _head(cells)))
-    close, html = start, text.find("</", start, end) >= 0
+    # The search for one character is many times as fast.
+    close, html = start, text.find("<", start, end) >= 0 and text.find("</", start, end) >= 0
     for each in _HTML_TABLE.finditer(text, start, end) if html else ():
         if close < each.end():
             close = text.find("</table", each.end(), end)

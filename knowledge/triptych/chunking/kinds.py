@@ -128,6 +128,23 @@ def kind_of(name: str, metadata: Metadata) -> str:
     return MARKDOWN if name.lower().endswith(_MARKDOWN_ENDINGS) else TEXT
 
 
+_CODE = (
+    ".bash .c .cc .cjs .cpp .cs .css .cts .cxx .dart .ex .exs .go .graphql .h .hh .hpp .hs .hxx "
+    ".java .js .jsx .kt .lua .mjs .mts .php .pl .proto .ps1 .py .pyi .r .rb .rs .scala .scss .sh "
+    ".sql .swift .tf .toml .ts .tsx .vue .zsh"
+)
+CODE_ENDINGS = frozenset(_CODE.split())
+"""The extensions of source code."""
+
+
+def is_code(name: str, metadata: Metadata) -> bool:
+    """Return whether a document is source code: its `metadata["kind"]` is "code", as the parser of
+    code files sets it, or it has none and its name ends as in `CODE_ENDINGS`."""
+    if metadata and (declared := text_of(metadata, "kind")):
+        return declared == "code"
+    return name[max(name.rfind("."), 0) :].lower() in CODE_ENDINGS
+
+
 def _canonical(kind: str) -> str:
     return MARKDOWN if f".{kind.lower()}" in _MARKDOWN_ENDINGS else kind
 

@@ -1,11 +1,11 @@
 """The Markdown chunker: by sections, then blocks, then sentences or lines."""
 
 import re
-import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
+from zlib import crc32
 
 import attrs
 
@@ -25,12 +25,9 @@ HASHED = 32
 _STRIDE = 256
 
 
-class Unit(NamedTuple):
-    """A span that is never cut; `tier` says how bad a cut before it is (0: not at all)."""
-
-    start: int
-    end: int
-    tier: int
+# A span that is never cut, and its tier: how bad a cut before it is (0: not at all). A plain tuple,
+# for there is one a paragraph.
+Unit: TypeAlias = tuple[int, int, int]
 
 
 def cut_keys(text: str, units: Sequence[Unit]) -> list[int]:
@@ -41,14 +38,22 @@ def cut_keys(text: str, units: Sequence[Unit]) -> list[int]:
     scrambled by a multiplication: 0.3 µs against 0.9 µs for BLAKE2b, and a collision, one in
     four billion pairs, is a tie like any other. Ties that remain go to the first unit.
     """
-    hashes = [0]
-    for start, end, _ in units:
-        head = text[start : min(end, start + HASHED)].encode("utf-8", "surrogatepass")
-        hashes.append(zlib.crc32(head) * 0x9E3779B1 & 0xFFFFFFFF)
-    hashes.append(0)
+    if text.isascii():  # a code point is a byte
+        data = text.encode()
+        heads = [data[s : e if e - s < HASHED else s + HASHED] for s, e, _ in units]
+    else:
+        parts = [text[s : min(e, s + HASHED)] for s, e, _ in units]
+        heads = [part.encode("utf-8", "surrogatepass") for part in parts]
+    keys = [
+        tier << 32 | (each * 0x9E3779B1 & 0xFFFFFFFF)
+        for (_, _, tier), each in zip(units, map(crc32, heads), strict=True)
+    ]
+    if len(set(keys)) == len(keys):
+        return keys  # no two begin alike
+    hashes = [0, *[key & 0xFFFFFFFF for key in keys], 0]
     return [
-        unit.tier << 64 | own << 32 | ((before * 31 + after) * 0x85EBCA6B & 0xFFFFFFFF)
-        for unit, before, own, after in zip(units, hashes, hashes[1:], hashes[2:], strict=False)
+        key << 32 | ((before * 31 + after) * 0x85EBCA6B & 0xFFFFFFFF)
+        for key, before, after in zip(keys, hashes, hashes[2:], strict=False)
     ]
 
 
@@ -61,8 +66,8 @@ def pack(text: str, units: Sequence[Unit], size: int) -> list[tuple[int, int]]:
     edit moves the cuts around it only. O(n log n) for n units whose keys are in random order.
     """
     keys = cut_keys(text, units)
-    starts = [unit.start for unit in units]
-    ends = [unit.end for unit in units]
+    starts = [start for start, _, _ in units]
+    ends = [end for _, end, _ in units]
     # Minima of whole strides keep long ranges cheap even when keys are sorted.
     minima = [min(keys[at : at + _STRIDE]) for at in range(0, len(keys), _STRIDE)]
     margin = size // 4
@@ -77,7 +82,10 @@ def pack(text: str, units: Sequence[Unit], size: int) -> list[tuple[int, int]]:
         high = bisect_right(starts, ends[last - 1] - margin, first, last)
         if low >= high:
             low, high = first + 1, last
-        cut = _smallest(keys, minima, low, high)
+        if high - low < _STRIDE:
+            cut = keys.index(min(keys[low:high]), low, high)
+        else:
+            cut = _smallest(keys, minima, low, high)
         waiting.append((cut, last))
         waiting.append((first, cut))
     return runs
@@ -107,10 +115,12 @@ _INSIDE_BLOCK_AT_GAP = 2  # before a sentence, a nested item, or after a blank l
 _INSIDE_BLOCK = 3  # before another line, or anywhere
 
 _WORD = re.compile(r"\w")
+# A block this short without a word is a rule or the end of a container: never what a chunk begins
+# with.
 _MARK_LENGTH = 16
 _LINE = re.compile(r"[^\n]+")
 _NESTED_ITEM = re.compile(r"[^\S\n]*(?:[-+*]|\d{1,9}[.)])[ \t]")
-_COLONS = (":", "：")
+_COLONS = ":："
 
 
 @attrs.frozen(kw_only=True)
@@ -178,12 +188,15 @@ class _Part(NamedTuple):
     path: tuple[str, ...]
     spans: list[tuple[int, int]]
 
-    def is_small(self, size: int, following: "_Part | None") -> bool:
-        """Whether it is shorter than a quarter of ``size`` and has no subsections."""
-        depth = len(self.path)
-        above = following and following.path[:depth] == self.path and len(following.path) > depth
-        (start, end), more = self.spans[0], len(self.spans) > 1
-        return not (above or more or not depth) and end - start < size // 4
+    def is_small(self, least: int, following: "_Part | None") -> bool:
+        """Whether it is shorter than ``least`` and has no subsections."""
+        path, spans = self
+        start, end = spans[0]
+        if not path or end - start >= least or len(spans) > 1:
+            return False
+        depth = len(path)
+        below = following.path if following else ()
+        return len(below) <= depth or below[:depth] != path
 
 
 def _joined(text: str, parts: Sequence[_Part], size: int) -> Iterator[_Part]:
@@ -193,8 +206,9 @@ def _joined(text: str, parts: Sequence[_Part], size: int) -> Iterator[_Part]:
     would change every chunk.
     """
     run: list[_Part] = []
+    least = size // 4
     for part, following in zip_longest(parts, parts[1:]):
-        small = part.is_small(size, following)
+        small = part.is_small(least, following)
         beside = small and run and run[-1].path[:-1] == part.path[:-1]
         if run and not beside:
             yield from _packed(text, run, size)
@@ -209,11 +223,11 @@ def _joined(text: str, parts: Sequence[_Part], size: int) -> Iterator[_Part]:
 
 def _packed(text: str, run: Sequence[_Part], size: int) -> Iterator[_Part]:
     """Join small sections to chunks; the last part of a path names all of them."""
-    units = [Unit(*part.spans[0], _BETWEEN_BLOCKS) for part in run]
+    units = [(*part.spans[0], _BETWEEN_BLOCKS) for part in run]
     for first, last in pack(text, units, size):
         titles = dict.fromkeys(part.path[-1] for part in run[first:last])
         path = (*run[first].path[:-1], BESIDE.join(titles))
-        yield _Part(path, [(units[first].start, units[last - 1].end)])
+        yield _Part(path, [(units[first][0], units[last - 1][1])])
 
 
 def _spans(text: str, section: Section, size: int) -> list[tuple[int, int]]:
@@ -221,7 +235,7 @@ def _spans(text: str, section: Section, size: int) -> list[tuple[int, int]]:
     if end - section.start <= size:
         return [(section.start, end)]
     units = _units(text, section, size)
-    return [(units[first].start, units[last - 1].end) for first, last in pack(text, units, size)]
+    return [(units[first][0], units[last - 1][1]) for first, last in pack(text, units, size)]
 
 
 def _units(text: str, section: Section, size: int) -> list[Unit]:
@@ -229,45 +243,42 @@ def _units(text: str, section: Section, size: int) -> list[Unit]:
     lead = section.start if section.lead_end >= 0 else -1
     if lead >= 0 and section.lead_end - lead > size // 2:
         spans = windows(text, lead, section.lead_end, size)
-        units.extend(Unit(*span, _INSIDE_BLOCK) for span in spans)
+        units.extend((*span, _INSIDE_BLOCK) for span in spans)
         lead = -1
     tier = _BETWEEN_BLOCKS
     before: Block | None = None
     for block in section.blocks:
         kind, start, end = block
-        if before is not None and end - units[-1].start <= size and _is_mark(text, start, end):
-            units[-1] = units[-1]._replace(end=end)
-            continue
         if before is not None:
+            first, _, own = units[-1]
+            is_mark = end - start <= _MARK_LENGTH and not _WORD.search(text, start, end)
+            if is_mark and end - first <= size:
+                units[-1] = first, end, own
+                continue
             listed = kind == before[0] == LIST_ITEM
-            tier = _INSIDE_THOUGHT if listed or text.endswith(_COLONS, 0, before[2]) else 0
+            tier = _INSIDE_THOUGHT if listed or text[before[2] - 1] in _COLONS else 0
         # A piece begins at what is visible, which may be further on than its block does.
         room = size if lead < 0 else size - (max(next_visible(text, start), start) - lead)
         alone = lead >= 0 and (room < size // 4 or (end - start <= size and kind != PARAGRAPH))
         if end - (start if lead < 0 else lead) <= size:
-            units.append(Unit(start, end, tier))
+            units.append((start, end, tier))
         elif alone:
             # Whole blocks matter more than a heading that stands alone, as one far off does.
-            units.append(Unit(lead, section.lead_end, tier))
+            units.append((lead, section.lead_end, tier))
             lead = -1
             if end - start <= size:
-                units.append(Unit(start, end, _INSIDE_THOUGHT))
+                units.append((start, end, _INSIDE_THOUGHT))
             else:
                 units.extend(_pieces(text, block, _INSIDE_THOUGHT, size))
         else:
             units.extend(_pieces(text, block, tier, room))
         if lead >= 0:
-            units[0] = units[0]._replace(start=lead)
+            units[0] = (lead, *units[0][1:])
             lead = -1
         before = block
     if lead >= 0:
-        units.append(Unit(lead, section.lead_end, tier))
+        units.append((lead, section.lead_end, tier))
     return units
-
-
-def _is_mark(text: str, start: int, end: int) -> bool:
-    """Whether a block is a rule or the end of a container: never what a chunk begins with."""
-    return end - start <= _MARK_LENGTH and not _WORD.search(text, start, end)
 
 
 def _pieces(text: str, block: Block, tier: int, size: int) -> Iterator[Unit]:
@@ -291,8 +302,8 @@ def _pieces(text: str, block: Block, tier: int, size: int) -> Iterator[Unit]:
             tier = _INSIDE_BLOCK_AT_GAP if at_gap else _INSIDE_BLOCK
         before = last
         if last - first <= size:
-            yield Unit(first, trimmed_end(text, first, last), tier)
+            yield first, trimmed_end(text, first, last), tier
             continue
         for window in windows(text, first, last, size):
-            yield Unit(*window, tier)
+            yield (*window, tier)
             tier = _INSIDE_BLOCK

@@ -134,6 +134,8 @@ def _by_start(specs: Sequence[ChunkSpec]) -> Sequence[int]:
     if len(specs) < 2:
         return range(len(specs))
     starts = [spec.start for spec in specs]
+    if starts == sorted(starts):
+        return range(len(starts))
     return sorted(range(len(starts)), key=starts.__getitem__)
 
 

@@ -6,7 +6,7 @@ or depend on them (`ChunkRepo.replace`), atomically. Methods that only improve s
 in the base classes of `triptych.contracts.defaults`. Capabilities are optional:
 `Store.capabilities` is the record of those that a store has, read once, when a Service is created.
 `triptych.contracts.rules` has the decisions that these contracts require, as pure functions;
-`triptych.testing` has the conformance tests for backends.
+`triptych_testing` has the conformance tests for backends.
 
 These rules hold for all methods:
 
@@ -24,6 +24,6 @@ These rules hold for all methods:
 - After a store is closed every call raises `StoreError` at once, even if it returns an iterator.
 """
 
-from triptych._internal.lazy import lazy_exports
+from triptych.runtime.lazy import lazy_exports
 
 __all__, __getattr__, __dir__ = lazy_exports(__name__, __file__)

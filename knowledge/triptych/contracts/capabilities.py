@@ -4,24 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
-from triptych.contracts.repositories import ChunkRepo, DocumentRepo, LayerRepo, VectorRepo
+from triptych.contracts.repositories import ChunkRepo, DocumentRepo, LayerRepo
 from triptych.records import (
-    CachedAnswer,
-    CachedQuestion,
-    CacheStats,
     Candidate,
     ChunkQuery,
     DocumentInfo,
     FilterTree,
-    Layer,
-    ModelUsage,
     NameState,
-    QuarantinedLayer,
     SourceDocument,
     StoredUnit,
 )
@@ -135,49 +128,6 @@ class SettingsStore(Protocol):
         ...
 
 
-class AnswerCache(Protocol):
-    """Capability: a store that caches results of searches until a write may change them.
-
-    Each dataset has a revision, unique for each of its states. A write that may change the results
-    of searches changes the dataset's revision and drops the answers that depend on it, atomically:
-    writes of documents, metadata, expiry, chunk sets and their versions, vectors, layers and the
-    configuration, and deletes. A write without effect, such as a put of identical content or a
-    refused swap, does not. An unrelated write, such as a setting, may change revisions too.
-    """
-
-    def revisions(self, dataset_ids: Collection[str]) -> Mapping[str, str]:
-        """Return the revisions of the existing datasets of ``dataset_ids``, in one snapshot."""
-        ...
-
-    def cached_questions(self, request: str) -> Sequence[CachedQuestion]:
-        """Return the questions with a cached answer for ``request``, newest first."""
-        ...
-
-    def cached_answer(self, key: int) -> CachedAnswer | None:
-        """Return the answer of this key, None if it was dropped. Keys are never reused."""
-        ...
-
-    def keep_answer(self, answer: CachedAnswer, *, most: int) -> bool:
-        """Store ``answer`` if its revisions are current, atomically; return whether they are.
-
-        Only the newest ``most`` answers are kept. The write need not survive a power failure,
-        provided that no earlier write is lost with it.
-        """
-        ...
-
-    def drop_answers(self, *, before: datetime) -> int:
-        """Drop the answers made before ``before``; return their number."""
-        ...
-
-    def count_lookups(self, *, hits: int, misses: int) -> None:
-        """Add to the counts of searches that hit and that missed the cache."""
-        ...
-
-    def cache_stats(self) -> CacheStats:
-        """Return the number of cached answers and the counts of lookups."""
-        ...
-
-
 class ChangeReader(Protocol):
     """Capability: a store with a log of the changes of its documents.
 
@@ -190,7 +140,11 @@ class ChangeReader(Protocol):
     """
 
     def change_head(self) -> str:
-        """Return a text for the end of the log; each change of a document changes it. Cheap."""
+        """Return a text for the end of the log, which no other state of the store has. Cheap.
+
+        It changes with each change of a document, and with each other write after which a search
+        may find something else: of chunk sets, vectors, layers and the configuration.
+        """
         ...
 
     def read_changes(
@@ -203,49 +157,6 @@ class ChangeReader(Protocol):
         is of another store or of a state that a restored backup lacks, or later deletions are no
         longer in the log. With a ``limit`` of 0 only ``reset`` is determined.
         """
-        ...
-
-
-class LayerJournal(Protocol):
-    """Capability: a `LayerRepo` that records the costs of generating layers, the layers that could
-    not be generated, and intermediate results.
-
-    Names are those of layers: of a document, a folder ("name/") or the dataset (""). The entries of
-    a name are deleted with `LayerRepo.delete_by_doc`, with the document and with
-    `DocumentRepo.delete_orphans`; `LayerRepo.delete_by_dataset` deletes all entries of a dataset
-    except its usage; deleting the dataset deletes everything.
-    """
-
-    def quarantine(self, quarantined: QuarantinedLayer) -> None:
-        """Record a failed layer, replacing an entry for this name and kind."""
-        ...
-
-    def release_quarantined(self, dataset_id: str, doc_name: str, layer: Layer) -> None:
-        """Remove the entry of a failed layer. Idempotent."""
-        ...
-
-    def quarantined(self, dataset_id: str) -> Sequence[QuarantinedLayer]:
-        """Return all failed layers, sorted by name and kind."""
-        ...
-
-    def record_usage(self, dataset_id: str, usage: ModelUsage) -> None:
-        """Add ``usage`` to the total of its model."""
-        ...
-
-    def usage(self, dataset_id: str) -> Sequence[ModelUsage]:
-        """Return the total usage of each model in this dataset, sorted by model."""
-        ...
-
-    def put_checkpoint(self, dataset_id: str, doc_name: str, key: str, content: str) -> None:
-        """Store an intermediate result under a name, replacing one with the same key."""
-        ...
-
-    def checkpoints(self, dataset_id: str, doc_name: str) -> Mapping[str, str]:
-        """Return the intermediate results under this name, by key."""
-        ...
-
-    def prune_checkpoints(self, dataset_id: str, doc_name: str, keys: Collection[str]) -> None:
-        """Delete the intermediate results under this name, except those of ``keys``."""
         ...
 
 
@@ -283,8 +194,8 @@ class CopyableStore(Protocol):
     def snapshot(self) -> AbstractContextManager[Store]:
         """Return a read-only snapshot of the store, valid until the context ends.
 
-        Documents and versions, chunk sets and layers with their vectors, the journal, settings and
-        the change log (if any) can be read. Writes raise `StoreError`, and searches need not work.
+        Documents and versions, chunk sets and layers with their vectors, settings and the change
+        log (if any) can be read. Writes raise `StoreError`, and searches need not work.
         An old version that is removed meanwhile may be missing.
         """
         ...
@@ -299,8 +210,8 @@ class CopyableStore(Protocol):
         that the chunk's ``sig`` names; and its layers. Other chunk sets and layers of the name are
         removed. Neither the dataset's configuration, nor signatures, nor used version numbers are
         checked. Versions that the document already has or had are kept unchanged; versions older
-        than all ``versions`` are removed. The first document creates the dataset. Sparse vectors
-        and the journal are stored with `VectorRepo` and `LayerJournal`.
+        than all ``versions`` are removed. The first document creates the dataset. Vectors that are
+        not dense are stored with `VectorRepo`.
 
         With ``replace``, a stored document that is not among the ``versions`` is deleted as by
         `DocumentRepo.delete` in the same write, so that readers always find a document.
@@ -329,14 +240,10 @@ class Capabilities:
     """
 
     document_search: DocLevelSearcher | None = None
-    sparse: VectorRepo | None = None
-    spaces: VectorRepo | None = None
     versions: VersionReader | None = None
-    journal: LayerJournal | None = None
     changes: ChangeReader | None = None
     copying: CopyableStore | None = None
     settings: SettingsStore | None = None
-    answers: AnswerCache | None = None
     diagnostics: Diagnostics | None = None
 
 

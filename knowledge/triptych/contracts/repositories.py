@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -21,7 +22,8 @@ from triptych.records import (
     SourceDocument,
     StoredUnit,
 )
-from triptych.records.spaces import AnySpace, SpaceCount, VectorSpace
+from triptych.records.spaces import AnySpace, StoredSpace, VectorSpace
+from triptych.records.values import SpaceKind
 
 if TYPE_CHECKING:
     from triptych.records import PutOutcome
@@ -33,7 +35,7 @@ class VectorRepo(Protocol):
     """Keeps the vectors of texts by space and digest, and knows which names lack vectors.
 
     The *serving* spaces of a dataset are the ones in its configuration: `DatasetConfig` names one
-    dense and one sparse space. A vector is identified by the digest of its text: for a chunk
+    of each kind. A vector is identified by the digest of its text: for a chunk
     `DerivedSig.input_sig`, for a layer `embedding_input_sig` of its content. So no text is embedded
     twice in a space. A vector belongs to all chunk sets and layers with its text, and is removed in
     the write that removes or replaces the last of them. A chunk set *waits* while it lacks vectors:
@@ -41,25 +43,18 @@ class VectorRepo(Protocol):
     - The serving *dense* space has the vectors of the chunks themselves, which `ChunkRepo.replace`
       stores. A set waits while its signature names another space. None (the embedder makes no
       vector of a text) is not kept: pass it in the call that completes a set.
-    - *Sparse* spaces: a set waits until each of its chunks with a digest has a vector of the
+    - *Other* spaces: a set waits until each of its chunks with a digest has a vector of the
       serving space; from then on the lane finds the whole set. `ChunkRepo.replace` gives a new set
-      the vectors that the dataset has for its texts. Vectors of the previous encoder are removed as
+      the vectors that the dataset has for its texts. Vectors of the previous model are removed as
       sets become complete.
-    - Other dense spaces are kept for a swap. They also hold None, and entries of layers under the
-      names of documents, folders ("name/") and the dataset (""). No search reads them. They are
-      deleted with the configuration.
 
-    `ChunkRepo.configure` with the ``embed_sig`` of a kept space swaps the dense spaces in one
-    write:
-
-    - each chunk gets the vector of its text in the new space, or none without an entry;
-    - a set whose texts all have entries is in the new space at once; other sets wait;
-    - a layer whose text has an entry gets that vector; other layers are unchanged;
-    - the old serving space is kept: the same call with the old signature swaps back.
-
-    Besides the serving dense space a store keeps only the kinds of spaces in its `Capabilities`:
-    ``sparse`` and ``spaces``. Nothing waits for vectors that the store does not keep.
+    Nothing waits for vectors that the store does not keep: those of other ``kinds``.
     """
+
+    @property
+    def kinds(self) -> Collection[SpaceKind]:
+        """The kinds of spaces whose vectors the store keeps: dense ones at least."""
+        ...
 
     def put_vectors(
         self,
@@ -67,13 +62,11 @@ class VectorRepo(Protocol):
         space: VectorSpace[V],
         names: Sequence[str],
         vectors: Mapping[str, V | None],
-        *,
-        serves: bool = True,
     ) -> Sequence[str]:
         """Store ``vectors``, by digest, for the texts of ``names``, with vectors that the dataset
         already has; return the sorted names that no longer wait in ``space``.
 
-        One atomic write, done only if ``serves`` tells whether ``space`` is serving. A digest that
+        One atomic write, done only if ``space`` serves. A digest that
         has a vector keeps it. Vectors of other texts and of deleted names are ignored. In the
         serving dense space a new vector replaces a chunk's vector of another space: the set then
         waits, and its other vectors of the old space may be removed. Once a set no longer waits all
@@ -96,10 +89,9 @@ class VectorRepo(Protocol):
     ) -> Sequence[str]:
         """Return those of ``names`` (None: all names) that lack vectors of the space, sorted.
 
-        For a serving space, these are documents with a waiting set. For another kept dense space,
-        they are names with a chunk set or layer that lacks an entry; a chunk without a digest
-        always lacks one. For any other space, they are documents with a chunk. An empty set lacks
-        no vectors, and nothing lacks vectors of the space "".
+        Of a dense space, these are documents whose set has another signature; of another space that
+        serves those with a waiting set, and of one that does not all. An empty set lacks no
+        vectors, and nothing lacks vectors of the space "".
         """
         ...
 
@@ -109,14 +101,9 @@ class VectorRepo(Protocol):
         Every search of the space's lane calls this, for datasets that the space serves."""
         ...
 
-    def vector_spaces(self, dataset_id: str) -> Sequence[SpaceCount]:
-        """Return the counts of each space with entries, sorted by kind and signature, without the
-        serving dense space, which `Store.stats` counts."""
-        ...
-
-    def drop_space(self, dataset_id: str, space: AnySpace) -> bool:
-        """Delete the entries of a dense space that is not serving; return whether there were
-        any."""
+    def further_spaces(self, dataset_id: str) -> Sequence[StoredSpace]:
+        """Return the counts of each space with vectors that is not dense, sorted by kind and
+        signature; ``pending`` is 0."""
         ...
 
 
@@ -211,10 +198,10 @@ class DocumentRepo(Protocol):
     def delete(self, dataset_id: str, name: str, *, if_version: int | None = None) -> bool:
         """Delete the document with everything under its name; return whether it existed.
 
-        One atomic write deletes the document, its old versions, its chunk set, its layers, their
-        entries in the journal, the vectors that nothing else uses, and all index entries. Data left
-        under a name without a document is deleted too. Later writes of other writers are not
-        affected. The version is never reused.
+        One atomic write deletes the document, its old versions, its chunk set, its layers, the
+        vectors that nothing else uses, and all index entries. Data left under a name without a
+        document is deleted too. Later writes of other writers are not affected. The version is
+        never reused.
 
         Raises:
             ConflictError: ``if_version`` is given and is not the stored version (0: no document).
@@ -235,8 +222,7 @@ class DocumentRepo(Protocol):
         """Delete the dataset with everything in it; return whether it existed.
 
         One atomic write deletes each document as `delete` does, the layers of folders and of the
-        dataset, the journal, and the configuration. A new dataset with this id does not reuse the
-        versions.
+        dataset, and the configuration. A new dataset with this id does not reuse the versions.
 
         An id that has only a configuration or layers of folders is not a dataset; its data is
         deleted too."""
@@ -253,12 +239,13 @@ class DocumentRepo(Protocol):
         ...
 
 
-class UpdateOrder(Protocol):
-    """What a `DocumentRepo` may have besides: a page in the order of the last update, read alone.
+class UpdateOrder(ABC):
+    """A `DocumentRepo` that reads a page in the order of the last update, and only that.
 
-    Without it all documents are read and sorted.
+    Of others all documents are read and sorted.
     """
 
+    @abstractmethod
     def list_by_update(
         self,
         dataset_id: str,
@@ -270,11 +257,14 @@ class UpdateOrder(Protocol):
     ) -> Sequence[DocumentInfo]:
         """Return at most ``limit`` documents whose names start with ``prefix``, sorted by
         ``updated_at``, ties by name in both directions, that come after ``after``."""
-        ...
 
 
-class ChunkSigReader(Protocol):
-    """The part of `ChunkRepo` that reads the signatures of chunk sets."""
+class ChunkRepo(VectorRepo, Protocol):
+    """Stores chunk sets with their vectors, and searches chunks.
+
+    It also stores each dataset's `DatasetConfig`, and refuses sets of another configuration, so
+    that a process with other settings cannot store its chunks.
+    """
 
     def get_doc_sig(self, dataset_id: str, doc_name: str) -> DerivedSig | None:
         """Return the signature of the document's chunk set, None without a set.
@@ -291,14 +281,6 @@ class ChunkSigReader(Protocol):
         """Return the sorted names with a set, whether or not the document exists: a rebuild deletes
         the sets without a document."""
         ...
-
-
-class ChunkRepo(ChunkSigReader, VectorRepo, Protocol):
-    """Stores chunk sets with their vectors, and searches chunks.
-
-    It also stores each dataset's `DatasetConfig`, and refuses sets of another configuration, so
-    that a process with other settings cannot store its chunks.
-    """
 
     def config(self, dataset_id: str) -> DatasetConfig | None:
         """Return the dataset's configuration, None before `configure`."""

@@ -37,12 +37,15 @@ from triptych.records.metadata import same_metadata
 if TYPE_CHECKING:
     from triptych.records import EmbeddingSpace
 
-CHANGE_EMBEDDER = (
-    "to change to this embedder while the other one serves, set it as next_embedder, run "
-    "`triptych admin spaces fill`, then `triptych admin spaces swap`; or open the store with the "
-    "embedder it was filled with"
+LAYER_SETTINGS = "layers."
+"""What the keys of settings about making layers begin with. They are derived data: a store of files
+may keep them where it keeps that."""
+
+CHANGE_MODEL = (
+    "to change to this model, `triptych rebuild` the dataset, or a copy of it (`triptych copy "
+    "--sources`) while this one serves; or open the store with the model it was filled with"
 )
-"""What to do if a dataset has vectors of another embedder than the current one."""
+"""What to do if a dataset has vectors of another model than the current one."""
 
 _Document = TypeVar("_Document", SourceDocument, DocumentInfo)
 _Unit = TypeVar("_Unit", DerivedChunk, DerivedLayer)
@@ -473,17 +476,6 @@ def has_source(name: str, documents: Collection[str]) -> bool:
     if is_of_document(name):
         return name in documents
     return any(each.startswith(name) for each in documents)
-
-
-def read_chunk(chunk: DerivedChunk, sig: DerivedSig, *, vectors: bool = False) -> DerivedChunk:
-    """Return a stored chunk with the signature ``sig`` of its set and its own ``input_sig``.
-
-    With ``vectors`` its ``embed_sig`` is the space of its vector, even in a set that waits.
-    """
-    vector = chunk.vector if vectors else None
-    space = sig.embed_sig if vector is None else chunk.sig.embed_sig
-    own = attrs.evolve(sig, input_sig=chunk.sig.input_sig, embed_sig=space)
-    return attrs.evolve(chunk, sig=own, vector=vector)
 
 
 def _is_at(version: int, sig: DerivedSig) -> bool:

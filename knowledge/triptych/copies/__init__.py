@@ -6,6 +6,6 @@ are imported when they are asked for: whoever opens a store reads the notes that
 needs no more.
 """
 
-from triptych._internal.lazy import lazy_exports
+from triptych.runtime.lazy import lazy_exports
 
 __all__, __getattr__, __dir__ = lazy_exports(__name__, __file__)

@@ -36,14 +36,15 @@ def copy_store(
     *,
     datasets: Sequence[str] | None = None,
     replace: bool = False,
+    sources: bool = False,
     progress: ProgressCallback | None = None,
     again: str = "",
 ) -> CopyReport:
     """Copy datasets (None: all, and the settings) from a store into another.
 
-    Versions with their numbers and times, metadata, configurations, chunks, vectors, layers and
-    their journal are copied unchanged; no model is called. Names with equal digests are skipped, so
-    that a killed copy continues when it is run again. If the source supports snapshots, the state
+    Versions with their numbers and times, metadata, configurations, chunks, vectors and layers are
+    copied unchanged; no model is called. Names with equal digests are skipped, so that a killed
+    copy continues when it is run again. If the source supports snapshots, the state
     of one moment is copied, while others may write. At the end each dataset is read from the
     destination and compared. If the source store was purged since the last copy, deleted data is
     then erased from the destination's files too. Datasets that the source no longer has are kept.
@@ -51,6 +52,10 @@ def copy_store(
     ``replace`` makes these datasets and the settings of the destination equal to the source's.
     Without it, data that only the destination has is an error, and different settings are kept. A
     backup of some datasets does not change them. ``progress`` is called between batches.
+
+    ``sources`` leaves out configurations, chunks and vectors: a Service over the destination
+    derives its own with `Service.rebuild`, such as with another embedder. A repeated copy leaves
+    those of unchanged documents there.
 
     Until the copy is complete, the destination is marked as unfinished in its settings, which
     commands, `triptych.open` (by an `UnfinishedStoreWarning`) and `Service.doctor` report.
@@ -73,13 +78,14 @@ def copy_store(
     writer = StateWriter(destination, replaces=replace)
     check_two_stores(source, destination)
     with ExitStack() as held:
-        states, chosen = held.enter_context(_opened_source(source, datasets))
+        states, chosen = held.enter_context(_opened_source(source, datasets, sources))
+        there = StoreStates(destination, sources=sources)
         for dataset_id in () if replace else chosen:
-            check_conflicts(states, StoreStates(destination), dataset_id)
+            check_conflicts(states, there, dataset_id)
         kept = destination.capabilities.settings
         held.enter_context(unfinished_until_done(kept, chosen, again))
         done = [
-            _copy_dataset(states, writer, dataset_id, replace=replace, progress=progress)
+            _copy_dataset(states, there, writer, dataset_id, replace=replace, progress=progress)
             for dataset_id in chosen
         ]
         wanted = states.settings() if datasets is None else None
@@ -96,7 +102,7 @@ def copy_store(
 
 @contextmanager
 def _opened_source(
-    source: Store, datasets: Sequence[str] | None
+    source: Store, datasets: Sequence[str] | None, sources: bool = False
 ) -> Iterator[tuple[StoreStates, Sequence[str]]]:
     """What a source holds, and which datasets are to be copied; as it is at one moment, where it
     shows that.
@@ -108,7 +114,7 @@ def _opened_source(
     with ExitStack() as held:
         copying = source.capabilities.copying
         shown = source if copying is None else held.enter_context(copying.snapshot())
-        states = StoreStates(shown, is_snapshot=shown is not source)
+        states = StoreStates(shown, is_snapshot=shown is not source, sources=sources)
         there = states.datasets()
         for each in datasets or ():
             if each not in there:
@@ -133,6 +139,7 @@ def check_datasets(source: Store, datasets: Sequence[str] | None) -> None:
 
 def _copy_dataset(
     source: StoreStates,
+    there: StoreStates,
     writer: StateWriter,
     dataset_id: str,
     *,
@@ -146,7 +153,6 @@ def _copy_dataset(
     """
     head = source.head(dataset_id)
     names = source.names(dataset_id)
-    there = StoreStates(writer.store)
     before = set(there.names(dataset_id)) if dataset_id in there.datasets() else set()
     extra = sorted(before.difference(names)) if replace else []
 
@@ -180,7 +186,7 @@ def _copy_dataset(
 
 
 def _drop_surplus(source: StoreStates, writer: StateWriter, dataset_id: str) -> None:
-    """Write again, first without chunks, what took sparse vectors that it does not have in the
+    """Write again, first without chunks, what took vectors that it does not have in the
     source: those of a set that was replaced only after it."""
     surplus = frozenset(writer.surplus)
     for keeps in (False, True) if surplus else ():
@@ -190,7 +196,7 @@ def _drop_surplus(source: StoreStates, writer: StateWriter, dataset_id: str) -> 
 
 
 def _without_chunks(state: NameState) -> NameState:
-    return attrs.evolve(state, sig=None, chunks=(), sparse={})
+    return attrs.evolve(state, sig=None, chunks=(), further={})
 
 
 @attrs.define

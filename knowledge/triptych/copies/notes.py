@@ -16,9 +16,9 @@ from typing import Final
 
 import attrs
 
-from triptych._internal.files import drafts_of, left_drafts
 from triptych.contracts import SettingsStore, Store
 from triptych.errors import StoreError
+from triptych.resources.files import drafts_of, left_drafts
 
 UNFINISHED: Final = "unfinished."
 """What the keys of these notes begin with in the settings of a store."""

@@ -18,7 +18,7 @@ class Counts(Summed):
     versions: int = 0
     chunks: int = 0
     vectors: int = 0
-    sparse_vectors: int = 0
+    further_vectors: int = 0
     layers: int = 0
 
 
@@ -29,7 +29,7 @@ def count(state: NameState) -> Counts:
         versions=len(state.versions),
         chunks=len(state.chunks),
         vectors=sum(unit.vector is not None for unit in state.units),
-        sparse_vectors=len(state.sparse),
+        further_vectors=sum(map(len, state.further.values())),
         layers=len(state.layers),
     )
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
@@ -21,12 +20,13 @@ from triptych.records import (
     NameState,
     NewDocument,
     SourceDocument,
-    SparseVector,
     Vector,
     check_identifier,
     check_text,
 )
 from triptych.records.serialization import from_dict
+from triptych.records.spaces import further, vector_of_text, vector_text
+from triptych.records.values import SpaceKind
 from triptych.text import languages
 
 _LARGEST: Final = 2**62
@@ -66,7 +66,6 @@ def check_states(states: StoreStates) -> str:
             for state in states.states(dataset_id):
                 with _damage(f"{state.name!r:.80}"):
                     check.add(strictly(state))
-            check.end()
     with _damage("the settings"):
         settings = states.settings()
         check_settings(settings)
@@ -106,10 +105,9 @@ class DatasetCheck:
     def __init__(self, head: DatasetHead) -> None:
         check_identifier(head.dataset_id, "dataset_id")
         self._dataset_id = head.dataset_id
-        self._has_sparse = head.config is not None and head.config.sparse_sig != ""
+        self._kinds = {space.kind for space in further(head.config)}
         self._widths: Mapping[str, int] = {}
         self._last: str | None = None
-        self._folders: list[str] = []
         _check_head(head)
 
     def add(self, state: NameState) -> None:
@@ -123,13 +121,8 @@ class DatasetCheck:
             raise DamagedError("the names are not in order")
         self._last = name
         _check_places(self._dataset_id, state)
-        if state.versions:
-            self._folders = [each for each in self._folders if not name.startswith(each)]
-        elif not (state.layers or state.quarantined):
-            if not state.checkpoints or (name and rules.is_of_document(name)):
-                raise DamagedError("there is nothing under it")
-            if name:
-                self._folders.append(name)
+        if not (state.versions or state.layers):
+            raise DamagedError("there is nothing under it")
         _check_versions(state.versions)
         _check_chunks(state)
         _check_notes(state)
@@ -140,33 +133,16 @@ class DatasetCheck:
             self._widths = rules.check_widths(self._widths, vectors)
         except ModelMismatchError as error:
             raise DamagedError(str(error)) from None
-        _check_sparse(state, has_sparse=self._has_sparse)
-
-    def end(self) -> None:
-        """Check what only the last name shows.
-
-        Raises:
-            DamagedError: something is of a folder without documents.
-        """
-        if self._folders:
-            raise DamagedError(f"the folder {self._folders[0]!r:.80} has no document")
+        _check_further(state, self._kinds)
 
 
 def _check_head(head: DatasetHead) -> None:
     _check_number(head.deleted_version, "deleted_version", limit=_LARGEST_VERSION)
     if head.config is not None:
         config = head.config
-        _check_labels([config.chunker_sig, config.embed_sig, config.sparse_sig])
+        _check_labels([config.chunker_sig, *config.sigs.values()])
         if config.language not in languages():
             raise DamagedError(f"it is in an unknown language, {config.language!r:.80}")
-    _check_labels([use.model for use in head.usage])
-    if len({use.model for use in head.usage}) < len(head.usage):
-        raise DamagedError("the usage of a model comes twice")
-    for use in head.usage:
-        for number in (use.calls, use.failures, use.input_tokens, use.output_tokens):
-            _check_number(number, "usage")
-        if not 0 <= use.cost <= _MOST:
-            raise DamagedError(f"the cost of a model is {use.cost!r:.40}")
 
 
 def _check_places(dataset_id: str, state: NameState) -> None:
@@ -175,7 +151,6 @@ def _check_places(dataset_id: str, state: NameState) -> None:
         check_identifier(name, "a name")
     places = {(each.dataset_id, each.name) for each in state.versions}
     places |= {(each.dataset_id, each.doc_name) for each in state.units}
-    places |= {(each.dataset_id, each.doc_name) for each in state.quarantined}
     if places - {(dataset_id, name)}:
         raise DamagedError("something in it is of another name")
     if (state.sig is not None or state.chunks) and not state.versions:
@@ -194,8 +169,8 @@ def _check_versions(versions: Sequence[SourceDocument]) -> None:
 
 
 def _check_chunks(state: NameState) -> None:
-    """Check a chunk set, each chunk of which has the signature of the set: see
-    `rules.read_chunk`."""
+    """Check a chunk set, each chunk of which has the signature of the set but for its input and
+    the space of its vector."""
     own = state.sig
     if own is None:
         if state.chunks:
@@ -228,20 +203,13 @@ def _check_chunks(state: NameState) -> None:
 
 
 def _check_notes(state: NameState) -> None:
-    for kinds in (
-        [each.layer for each in state.layers],
-        [each.layer for each in state.quarantined],
-    ):
-        if kinds != sorted(set(kinds)) or Layer.DETAIL in kinds:
-            raise DamagedError("its layers are not in order")
+    kinds = [each.layer for each in state.layers]
+    if kinds != sorted(set(kinds)) or Layer.DETAIL in kinds:
+        raise DamagedError("its layers are not in order")
     for layer in state.layers:
         _check_sig(layer.sig)
         if layer.stale is not None:
             raise DamagedError("a layer says that it is stale")
-    for each in state.quarantined:
-        _check_time(each.quarantined_at)
-        _check_labels([each.input_sig, each.prompt_sig])
-    _check_labels(state.checkpoints)
 
 
 def _check_vector(vector: Any, sig: DerivedSig) -> None:
@@ -255,14 +223,14 @@ def _check_vector(vector: Any, sig: DerivedSig) -> None:
         raise DamagedError("a vector is of no space")
 
 
-def _check_sparse(state: NameState, *, has_sparse: bool) -> None:
+def _check_further(state: NameState, kinds: Collection[SpaceKind]) -> None:
     texts = {chunk.sig.input_sig for chunk in state.chunks} - {""}
-    if state.sparse and not (has_sparse and state.sparse.keys() <= texts):
-        raise DamagedError("it has a sparse vector of no text")
-    for data in state.sparse.values():
-        vector = SparseVector.from_bytes(base64.b64decode(data, validate=True))
-        if base64.b64encode(vector.to_bytes()) != data.encode():
-            raise DamagedError("a sparse vector is written in another form")
+    for kind, vectors in state.further.items():
+        if vectors and not (kind in kinds and vectors.keys() <= texts):
+            raise DamagedError(f"it has a {kind} vector of no text")
+        for text in vectors.values():
+            if vector_text(vector_of_text(kind, text)) != text:
+                raise DamagedError(f"a {kind} vector is written in another form")
 
 
 def _check_sig(sig: DerivedSig) -> None:

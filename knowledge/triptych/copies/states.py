@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import heapq
 import json
@@ -24,13 +23,12 @@ from triptych.records import (
     DerivedSig,
     DocumentInfo,
     Layer,
-    ModelUsage,
     NameState,
-    QuarantinedLayer,
     SourceDocument,
 )
 from triptych.records.serialization import to_dict
-from triptych.records.spaces import sparse
+from triptych.records.spaces import further, vector_text
+from triptych.records.values import SpaceKind
 
 T = TypeVar("T")
 
@@ -50,7 +48,6 @@ class DatasetHead:
     dataset_id: str
     config: DatasetConfig | None = None
     deleted_version: int = 0
-    usage: tuple[ModelUsage, ...] = ()
 
 
 def is_kept_setting(key: str) -> bool:
@@ -100,13 +97,15 @@ class StoreStates:
     """What a store holds, to be copied.
 
     Of a store that others write to meanwhile, each name is read as of one version of its document.
-    ``is_snapshot`` says that nobody writes to it.
+    ``is_snapshot`` says that nobody writes to it. ``sources`` leaves out what a Service of other
+    settings derives otherwise: configurations, chunk sets and all vectors.
     """
 
-    def __init__(self, store: Store, *, is_snapshot: bool = False) -> None:
+    def __init__(self, store: Store, *, is_snapshot: bool = False, sources: bool = False) -> None:
         self.store: Store = store
         self._has = store.capabilities
         self._is_snapshot = is_snapshot
+        self._sources = sources
 
     def check_finished(self, datasets: Sequence[str]) -> None:
         """Raise `StoreError` where the store has not got all of ``datasets`` itself."""
@@ -119,27 +118,18 @@ class StoreStates:
 
     def head(self, dataset_id: str) -> DatasetHead:
         """What the dataset has beside its names."""
-        versions, journal = self._has.versions, self._has.journal
+        versions = self._has.versions
         deleted = versions.deleted_version(dataset_id) if versions else None
         return DatasetHead(
             dataset_id=dataset_id,
-            config=self.store.chunks.config(dataset_id),
+            config=None if self._sources else self.store.chunks.config(dataset_id),
             deleted_version=deleted or 0,
-            usage=tuple(journal.usage(dataset_id)) if journal else (),
         )
 
     def names(self, dataset_id: str) -> Sequence[str]:
         """The names under which the dataset holds anything, ordered."""
         documents = [info.name for info in self.infos(dataset_id)]
         others = self._layer_names(dataset_id)
-        journal = self._has.journal
-        if journal is not None:
-            others.update(self._journal_of(dataset_id))
-            others.update(
-                name
-                for name in {"", *_folders(documents)} - others
-                if journal.checkpoints(dataset_id, name)
-            )
         return list(heapq.merge(documents, sorted(others.difference(documents))))
 
     def infos(self, dataset_id: str) -> Iterator[DocumentInfo]:
@@ -162,41 +152,26 @@ class StoreStates:
         layers = self.store.layers
         return {each.doc_name for kind in _KINDS for each in pages_of(layers, dataset_id, kind)}
 
-    def _journal_of(self, dataset_id: str) -> Mapping[str, tuple[QuarantinedLayer, ...]]:
-        found: dict[str, tuple[QuarantinedLayer, ...]] = {}
-        if self._has.journal is not None:
-            for each in self._has.journal.quarantined(dataset_id):
-                found[each.doc_name] = (*found.get(each.doc_name, ()), each)
-        return found
-
     def states(self, dataset_id: str) -> Iterator[NameState]:
         """What the dataset holds under each of `names`, in their order."""
-        quarantined = self._journal_of(dataset_id)
         # Of a store that is written to, a layer may come after this look.
         layers = self._layer_names(dataset_id) if self._is_snapshot else None
         for name in self.names(dataset_id):
             kinds = _KINDS if layers is None or name in layers else ()
-            yield self._state(dataset_id, name, quarantined.get(name, ()), kinds)
+            yield self._state(dataset_id, name, kinds)
 
     def state(self, dataset_id: str, name: str) -> NameState:
         """What the dataset holds under one name; nothing, where there is nothing."""
-        quarantined = self._journal_of(dataset_id).get(name, ())
-        return self._state(dataset_id, name, quarantined, _KINDS)
+        return self._state(dataset_id, name, _KINDS)
 
-    def _state(
-        self,
-        dataset_id: str,
-        name: str,
-        quarantined: tuple[QuarantinedLayer, ...],
-        kinds: Sequence[Layer],
-    ) -> NameState:
+    def _state(self, dataset_id: str, name: str, kinds: Sequence[Layer]) -> NameState:
         if self._is_snapshot:
-            return self._read(dataset_id, name, quarantined, kinds)
+            return self._read(dataset_id, name, kinds)
         for _ in range(_ATTEMPTS):
             info = self.store.documents.get_info(dataset_id, name) if is_of_document(name) else None
-            found = self._read(dataset_id, name, quarantined, kinds)
+            found = self._read(dataset_id, name, kinds)
             last = found.versions[-1].version if found.versions else 0
-            sig = self.store.chunks.get_doc_sig(dataset_id, name)
+            sig = None if self._sources else self.store.chunks.get_doc_sig(dataset_id, name)
             if last == (info.version if info else 0) and sig == found.sig:
                 return found
         raise StoreError(
@@ -204,18 +179,18 @@ class StoreStates:
             "again when there are fewer writes"
         )
 
-    def _read(
-        self,
-        dataset_id: str,
-        name: str,
-        quarantined: tuple[QuarantinedLayer, ...],
-        kinds: Sequence[Layer],
-    ) -> NameState:
-        store, journal = self.store, self._has.journal
-        layers = (store.layers.get(dataset_id, name, kind, vectors=True) for kind in kinds)
+    def _read(self, dataset_id: str, name: str, kinds: Sequence[Layer]) -> NameState:
+        store = self.store
+        found = (store.layers.get(dataset_id, name, kind, vectors=True) for kind in kinds)
+        layers = [layer for layer in found if layer is not None]
         sig: DerivedSig | None = None
         chunks: tuple[DerivedChunk, ...] = ()
-        if is_of_document(name):
+        if self._sources:
+            layers = [
+                attrs.evolve(each, vector=None, sig=attrs.evolve(each.sig, embed_sig=""))
+                for each in layers
+            ]
+        elif is_of_document(name):
             sig = store.chunks.get_doc_sig(dataset_id, name)
             chunks = _counted(store.chunks.iter_chunks(dataset_id, name, vectors=True))
         return NameState(
@@ -223,10 +198,8 @@ class StoreStates:
             versions=self._versions(dataset_id, name) if is_of_document(name) else (),
             sig=sig,
             chunks=chunks if sig else (),
-            layers=tuple(layer for layer in layers if layer is not None),
-            sparse=self._sparse(dataset_id, chunks),
-            quarantined=quarantined,
-            checkpoints=dict(journal.checkpoints(dataset_id, name)) if journal else {},
+            layers=tuple(layers),
+            further=self._further(dataset_id, chunks),
         )
 
     def _versions(self, dataset_id: str, name: str) -> tuple[SourceDocument, ...]:
@@ -244,16 +217,17 @@ class StoreStates:
         )
         return (*(each for each in old if each is not None), current)
 
-    def _sparse(self, dataset_id: str, chunks: Sequence[DerivedChunk]) -> Mapping[str, str]:
-        config = self.store.chunks.config(dataset_id) if chunks else None
-        if self._has.sparse is None or config is None or not config.sparse_sig:
-            return {}
+    def _further(
+        self, dataset_id: str, chunks: Sequence[DerivedChunk]
+    ) -> Mapping[SpaceKind, Mapping[str, str]]:
         digests = sorted({chunk.sig.input_sig for chunk in chunks} - {""})
-        found = self.store.chunks.known_vectors(dataset_id, sparse(config.sparse_sig), digests)
-        return {
-            digest: base64.b64encode(found[digest].to_bytes()).decode("ascii")
-            for digest in sorted(found)
-        }
+        found: dict[SpaceKind, Mapping[str, str]] = {}
+        repo = self.store.chunks
+        for space in further(repo.config(dataset_id)) if chunks else ():
+            vectors = repo.known_vectors(dataset_id, space, digests)
+            if vectors:
+                found[space.kind] = {each: vector_text(vectors[each]) for each in sorted(vectors)}
+        return found
 
     @property
     def is_partial(self) -> bool:
@@ -278,14 +252,3 @@ def _counted(chunks: Iterator[DerivedChunk]) -> tuple[DerivedChunk, ...]:
         made.append(chunk if same else attrs.evolve(chunk, occurrence=seen[digest]))
         seen[digest] += 1
     return tuple(made)
-
-
-def _folders(names: Sequence[str]) -> set[str]:
-    """The folders that ``names`` are in, at any depth."""
-    found: set[str] = set()
-    for name in names:
-        end = name.rfind("/")
-        while end > 0 and (folder := name[: end + 1]) not in found:
-            found.add(folder)
-            end = name.rfind("/", 0, end)
-    return found

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import base64
 import secrets
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import attrs
 
-from triptych.contracts import Capabilities, CopyableStore, LayerJournal, SettingsStore, Store
+from triptych.contracts import Capabilities, CopyableStore, SettingsStore, Store
 from triptych.contracts.rules import is_of_document
 from triptych.copies.states import PROBES, DatasetHead, StoreStates, is_kept_setting
 from triptych.errors import ConflictError, NotAvailableError, ValidationError
-from triptych.records import Layer, ModelUsage, NameState, SparseVector
-from triptych.records.spaces import sparse
+from triptych.records import NameState
+from triptych.records.spaces import further, vector_of_text
 
 REPLACE: Final = "the same command with --replace makes what is copied equal to the source"
 """What to do where the destination holds something else."""
@@ -140,8 +139,8 @@ class StateWriter:
         self._replaces = replaces
         self._kept = 0
         self.surplus: set[str] = set()
-        """Names of the current dataset that were written, and took sparse vectors which the
-        dataset has of their texts, and their states lack."""
+        """Names of the current dataset that were written, and took vectors which the dataset has
+        of their texts, and their states lack."""
 
     def begin(self, head: DatasetHead, *, check: Callable[[], None]) -> None:
         """Make the dataset with its configuration.
@@ -177,27 +176,19 @@ class StateWriter:
         except ConflictError as error:
             raise error.hinted(REPLACE) from None
         self._check_history(dataset_id, states)
-        given: dict[str, SparseVector] = {}
-        for state in states:
-            given |= {
-                digest: SparseVector.from_bytes(base64.b64decode(data))
-                for digest, data in state.sparse.items()
+        repo = self.store.chunks
+        digests = {each.name: {chunk.sig.input_sig for chunk in each.chunks} for each in states}
+        for space in further(repo.config(dataset_id)):
+            given = {
+                digest: vector_of_text(space.kind, text)
+                for state in states
+                for digest, text in state.further.get(space.kind, {}).items()
             }
-        config = self.store.chunks.config(dataset_id)
-        if self._has.sparse is not None and config is not None and config.sparse_sig:
-            space = sparse(config.sparse_sig)
-            if names := [state.name for state in states if state.sparse]:
-                self.store.chunks.put_vectors(dataset_id, space, names, given)
-            digests = {each.name: {chunk.sig.input_sig for chunk in each.chunks} for each in states}
+            if names := [state.name for state in states if state.further.get(space.kind)]:
+                repo.put_vectors(dataset_id, space, names, given)
             lacking = sorted(set().union(*digests.values()) - given.keys() - {""})
-            known = self.store.chunks.known_vectors(dataset_id, space, lacking)
+            known = repo.known_vectors(dataset_id, space, lacking)
             self.surplus |= {name for name, of in digests.items() if of & known.keys()}
-        if self._has.journal is not None:
-            parked = {
-                (each.doc_name, each.layer) for each in self._has.journal.quarantined(dataset_id)
-            }
-            for state in states:
-                _write_journal(self._has.journal, dataset_id, state, parked)
 
     def _check_history(self, dataset_id: str, states: Sequence[NameState]) -> None:
         """Refuse to go on where the store has not kept all versions of the longest history."""
@@ -225,14 +216,6 @@ class StateWriter:
     def end(self, head: DatasetHead) -> None:
         """Take over what concerns the dataset once all its names are there."""
         self._loader.use_up_versions(head.dataset_id, head.deleted_version)
-        journal = self._has.journal
-        if journal is None:
-            return
-        known = {each.model: each for each in journal.usage(head.dataset_id)}
-        for usage in head.usage:
-            more = _difference(usage, known.get(usage.model))
-            if more is not None:
-                journal.record_usage(head.dataset_id, more)
 
     def write_settings(self, settings: Mapping[str, str] | None) -> SettingsCopy:
         """Take over settings (None: leave those that are there).
@@ -277,31 +260,3 @@ def _set(
             return True
         expected = kept.get_setting(key)
     return False
-
-
-def _write_journal(
-    journal: LayerJournal, dataset_id: str, state: NameState, parked: Container[tuple[str, Layer]]
-) -> None:
-    held = {each.layer for each in state.quarantined}
-    for each in state.quarantined:
-        journal.quarantine(each)
-    for kind in (Layer.ABSTRACT, Layer.OVERVIEW):
-        if kind not in held and (state.name, kind) in parked:
-            journal.release_quarantined(dataset_id, state.name, kind)
-    there = journal.checkpoints(dataset_id, state.name)
-    for key, content in state.checkpoints.items():
-        if there.get(key) != content:
-            journal.put_checkpoint(dataset_id, state.name, key, content)
-    if not there.keys() <= state.checkpoints.keys():
-        journal.prune_checkpoints(dataset_id, state.name, state.checkpoints.keys())
-
-
-def _difference(wanted: ModelUsage, there: ModelUsage | None) -> ModelUsage | None:
-    """What ``there`` lacks of ``wanted``; None where it lacks nothing."""
-    if there is None:
-        return wanted
-    numbers = ("calls", "failures", "input_tokens", "output_tokens", "cost")
-    lacking = {name: getattr(wanted, name) - getattr(there, name) for name in numbers}
-    if all(value <= 0 for value in lacking.values()):
-        return None
-    return attrs.evolve(wanted, **{name: max(value, 0) for name, value in lacking.items()})

@@ -21,29 +21,23 @@ from triptych.chunking.specs import embedded_title
 from triptych.contracts import (
     ChunkRepo,
     DocumentRepo,
-    Embedder,
-    LayerRepo,
     SettingsStore,
-    SparseEncoder,
 )
-from triptych.errors import ModelMismatchError
 from triptych.records import (
-    DatasetConfig,
     DerivedChunk,
     DerivedSig,
-    DocumentInfo,
     SourceDocument,
     Vector,
     VectorSpace,
 )
 from triptych.records.spaces import dense
-from triptych.signatures import content_sha256, document_input_sig, embedding_input_sig
-from triptych.vectors.embedding import CoverageGate
+from triptych.signatures import embedding_input_sig
+from triptych.vectors.lanes import Lane, ModelSet
+from triptych.vectors.workers import Workers
 
 if TYPE_CHECKING:
     from triptych._internal.progress import EmbeddingProgress
     from triptych.vectors.filler import Filler, FillResult
-    from triptych.vectors.model import VectorModel
 
 V = TypeVar("V")
 
@@ -83,108 +77,42 @@ class Deriver:
         self,
         chunks: KnownVectors,
         chunkers: ChunkerSet,
-        embedder: Embedder | None,
+        models: ModelSet,
         concurrency: int = 1,
-        sparse_encoder: SparseEncoder | None = None,
         executor: Executor | None = None,
-        next_embedder: Embedder | None = None,
         settings: SettingsStore | None = None,
     ) -> None:
         """``executor`` runs the calls of the models; None: threads of this process. ``settings``
         remember the texts that a model refuses.
-
-        ``next_embedder`` serves the datasets whose configuration names it: see `of_space`.
         """
-        self.next: Deriver | None = None
-        if next_embedder is not None and (
-            embedder is None or embedder.signature != next_embedder.signature
-        ):
-            self.next = Deriver(
-                chunks,
-                chunkers,
-                next_embedder,
-                concurrency,
-                sparse_encoder,
-                executor,
-                settings=settings,
-            )
+        self.models = models
         self._settings = settings
         self._executor = executor
-        self.sparse_encoder = sparse_encoder
-        self.sparse_sig: str = "" if sparse_encoder is None else sparse_encoder.signature
         self._chunkers = chunkers
         self._concurrency = concurrency
-        self.embedder = embedder
-        self.coverage: CoverageGate = CoverageGate(embedder)
         self._chunks = chunks
-        self.embed_sig: str = "" if embedder is None else embedder.signature
-        self.chunker_sig: str = chunkers.signature
+        self._workers = Workers()
         if executor is not None:
-            _ = self.models  # one that cannot be sent is refused at once
+            _ = self.lanes  # a model that cannot be sent is refused at once
 
-    def over(self, chunks: KnownVectors, *, embeds: bool = True, encodes: bool = False) -> Deriver:
-        """Return the same pipeline, which looks vectors up elsewhere, or makes none."""
-        return Deriver(
-            chunks,
-            self._chunkers,
-            self.embedder if embeds else None,
-            self._concurrency,
-            sparse_encoder=self.sparse_encoder if encodes else None,
-            next_embedder=self.next.embedder if self.next is not None and embeds else None,
-        )
+    def over(self, chunks: KnownVectors, models: ModelSet) -> Deriver:
+        """Return the same with other ``models``, which looks vectors up elsewhere."""
+        made = Deriver(chunks, self._chunkers, models, self._concurrency)
+        made._workers = self._workers
+        return made
 
-    @cached_property
-    def model(self) -> VectorModel[Vector] | None:
-        """The embedder's."""
-        from triptych.vectors.model import embedding_model  # only what writes needs it
-
-        return None if self.embedder is None else embedding_model(self.embedder, self._executor)
+    def close(self) -> None:
+        """End the threads that call models; they start again when needed."""
+        self._workers.close()
 
     @cached_property
-    def further(self) -> list[VectorModel[Any]]:
-        """The sparse encoder's, where there is one."""
-        from triptych.vectors.model import encoding_model
+    def lanes(self) -> Sequence[Lane[Any]]:
+        """The lanes of the models, whose calls run on the executor; the embedder's is the first."""
+        if self._executor is None:
+            return self.models.lanes
+        from triptych.vectors.executor import on_executor
 
-        encoder = self.sparse_encoder
-        return [] if encoder is None else [encoding_model(encoder, self._executor)]
-
-    @property
-    def models(self) -> list[VectorModel[Any]]:
-        """All models whose vectors chunk sets get."""
-        return [*([] if self.model is None else [self.model]), *self.further]
-
-    def of_space(self, embed_sig: str) -> Deriver:
-        """Return the pipeline whose embedder has this signature; this one where neither has."""
-        if self.next is not None and self.next.embed_sig == embed_sig:
-            return self.next
-        return self
-
-    def of_config(self, config: DatasetConfig | None) -> Deriver:
-        """Return the pipeline that derives a dataset of this configuration; this one for None."""
-        return self if config is None else self.of_space(config.embed_sig)
-
-    def expected_signature(
-        self, document: SourceDocument | DocumentInfo, input_sig: str = ""
-    ) -> DerivedSig:
-        """The signature that a fresh chunk set of ``document`` carries.
-
-        ``input_sig`` is the document's, where it is known: it reads the whole content.
-        """
-        if isinstance(document, DocumentInfo):
-            input_sig = document.input_sig
-        elif not input_sig:
-            input_sig = document_input_sig(
-                document.name,
-                content_sha256(document.content),
-                document.metadata,
-                document.system.outline,
-            )
-        return DerivedSig(
-            source_version=document.version,
-            chunker_sig=self.chunker_sig,
-            embed_sig=self.embed_sig,
-            input_sig=input_sig,
-        )
+        return [on_executor(lane, self._executor) for lane in self.models.lanes]
 
     def derive(
         self,
@@ -194,14 +122,14 @@ class Deriver:
     ) -> list[Derivation]:
         """The chunk sets of ``documents``, in order, with the vectors that are known.
 
-        Each document comes with its `expected_signature`.
+        Each document comes with its `ModelSet.expected_signature`.
         ``embed`` is given the texts of the others, by document name and digest, and gives back
         those vectors that it has at once. A set that lacks a vector then waits for it.
         """
         drafts = [self._draft(document, sig) for document, sig in documents]
         known = self.known_vectors(dataset_id, [sig for draft in drafts for sig in draft.texts])
         fresh: Mapping[str, Vector] = {}
-        if embed is not None and self.embedder is not None:
+        if embed is not None and self.models.embedder is not None:
             missing = {
                 draft.document.name: {
                     sig: text for sig, text in draft.texts.items() if sig not in known
@@ -230,9 +158,9 @@ class Deriver:
         ]
         input_sigs = [embedding_input_sig(text) for text in every]
         texts: dict[str, str] = {}
-        if self.embedder is not None:
+        if self.models.embedder is not None:
             for input_sig, text in zip(input_sigs, every, strict=True):
-                if input_sig not in texts and self.coverage.admits(text):
+                if input_sig not in texts and self.models.coverage.admits(text):
                     texts[input_sig] = text
         return _Draft(document=document, sig=sig, specs=specs, input_sigs=input_sigs, texts=texts)
 
@@ -241,25 +169,32 @@ class Deriver:
         wanted = list(dict.fromkeys(digests))
         if not wanted:
             return {}
-        return self._chunks.known_vectors(dataset_id, dense(self.embed_sig), wanted)
+        return self._chunks.known_vectors(dataset_id, dense(self.models.embed_sig), wanted)
 
     def filler(
         self,
         documents: DocumentRepo,
         chunks: ChunkRepo,
-        model: VectorModel[V] | None,
+        lane: Lane[V],
         dataset_id: str,
         meter: EmbeddingProgress | None = None,
-        layers: LayerRepo | None = None,
     ) -> Filler[V]:
-        """What fills in the vectors of one of the models; see `Filler`."""
+        """What fills in the vectors of one of the lanes; see `Filler`."""
         from triptych._internal.progress import EmbeddingProgress
         from triptych.vectors.filler import Filler
+        from triptych.vectors.refused import RefusedTexts
+        from triptych.vectors.run import EmbeddingRun
 
-        how = self._concurrency, self._settings
-        run = None if model is None else model.run(chunks, dataset_id, *how)
-        meter = meter or EmbeddingProgress(None)
-        return Filler(documents, chunks, model, dataset_id, meter, run, layers)
+        run: EmbeddingRun[V] | None = None
+        if lane.model is not None:
+            run = EmbeddingRun(
+                lane.encode,
+                self._concurrency,
+                lambda digests: chunks.known_vectors(dataset_id, lane.space, digests),
+                RefusedTexts(self._settings, dataset_id, lane.space),
+                self._workers,
+            )
+        return Filler(documents, chunks, lane, dataset_id, meter or EmbeddingProgress(None), run)
 
     def _finish(
         self, draft: _Draft, vectors: Mapping[str, Vector], unclaimed: set[str]
@@ -274,7 +209,9 @@ class Deriver:
         met: dict[str, int] = {}
         dataset_id, name = document.dataset_id, document.name
         waiting = bool(missing)
-        for at, (spec, input_sig) in enumerate(zip(draft.specs, draft.input_sigs, strict=True)):
+        columns = zip(draft.specs, draft.input_sigs, offsets, lines, strict=True)
+        for spec, input_sig, offset, line in columns:
+            start, end = spec.start, spec.end
             vector = vectors.get(input_sig)
             if input_sig in unclaimed:
                 unclaimed.discard(input_sig)
@@ -288,11 +225,11 @@ class Deriver:
                     dataset_id=dataset_id,
                     doc_name=name,
                     index=spec.index,
-                    start=spec.start,
-                    end=spec.end,
-                    offset=offsets[at],
-                    start_line=lines[at],
-                    content=content[spec.start : spec.end],
+                    start=start,
+                    end=end,
+                    offset=offset,
+                    start_line=line,
+                    content=content[start:end],
                     vector=vector,
                     sig=DerivedSig(
                         source_version=sig.source_version,
@@ -329,70 +266,43 @@ class _Draft:
 
 @attrs.define(eq=False, slots=False)
 class SetFiller(CloseOnExit):
-    """A `Filler` for the embedder, and one for each further model.
-
-    Where the dataset is swapped to another embedder that ``deriver`` knows, it goes on with that
-    one. Close it, or use it as a context manager.
+    """A `Filler` for each lane of vectors. Close it, or use it as a context manager.
 
     Attributes:
-        deriver: the pipeline of the dataset's embedder.
-        vectors: what fills in the embeddings.
+        fillers: those of all lanes, in order.
+        vectors: the first, which fills in the embeddings.
         touched: the names whose sets were derived, or lacked embeddings.
     """
 
     _documents: DocumentRepo
     _chunks: ChunkRepo
-    _known: Deriver
+    _deriver: Deriver
     _dataset_id: str
     _meter: EmbeddingProgress | None = None
 
     def __attrs_post_init__(self) -> None:
-        self.deriver: Deriver = self._known
-        if self.deriver.next is not None:
-            self.deriver = self.deriver.of_config(self._chunks.config(self._dataset_id))
-        self._before: list[FillResult] = []
-        self.vectors: Filler[Vector] = self._filler(self.deriver, self.deriver.model)
-        self.touched: set[str] = set()
-        self._further: list[Filler[Any]] = [
-            self._filler(self._known, model) for model in self._known.further
+        where, rest = (self._documents, self._chunks), (self._dataset_id, self._meter)
+        self.fillers: list[Filler[Any]] = [
+            self._deriver.filler(*where, lane, *rest) for lane in self._deriver.lanes
         ]
-
-    def _filler(self, deriver: Deriver, model: VectorModel[V] | None) -> Filler[V]:
-        return deriver.filler(self._documents, self._chunks, model, self._dataset_id, self._meter)
-
-    def follow(self) -> bool:
-        """Go on with the dataset's embedder of now; False where that is no other one.
-
-        What still waits is asked for again, and what was made is counted.
-        """
-        if self._known.next is None:
-            return False
-        deriver = self._known.of_config(self._chunks.config(self._dataset_id))
-        if deriver is self.deriver:
-            return False
-        self.vectors.close()
-        made = self.vectors.result()
-        self._before.append(attrs.evolve(made, pending=(), failed=()))
-        self.deriver = deriver
-        self.vectors = self._filler(deriver, deriver.model)
-        self.vectors.later(made.pending)
-        return True
+        self.vectors: Filler[Vector] = self.fillers[0]
+        self.touched: set[str] = set()
 
     def close(self) -> None:
         """Cancel what runs; idempotent."""
         with ExitStack() as all_:
-            for filler in (self.vectors, *self._further):
+            for filler in self.fillers:
                 all_.push(filler)
 
     def lacking(self, names: Sequence[str] | None = None, *, embeddings: bool = False) -> None:
         """Fill in what these documents, in this order, or all lack of further models; of the
         embedder too, with ``embeddings``."""
-        for filler in (*([self.vectors] if embeddings else []), *self._further):
+        for filler in self.fillers[0 if embeddings else 1 :]:
             filler.lacking(names)
 
     def fail(self, error: Exception) -> None:
         """Nothing more will be filled: each set that still waits failed with ``error``."""
-        for filler in (self.vectors, *self._further):
+        for filler in self.fillers:
             filler.fail(error)
 
     def finish(self) -> None:
@@ -402,22 +312,13 @@ class SetFiller(CloseOnExit):
             CancelledError: the deadline has passed; what was answered is stored.
             ModelMismatchError: the dataset has another model by now.
         """
-        while True:
-            try:
-                self.vectors.finish()
-                break
-            except ModelMismatchError:
-                if not self.follow():
-                    raise
-        for filler in self._further:
+        for filler in self.fillers:
             filler.finish()
 
     def result(self) -> FillResult:
         """What became of all that was given; a set that lacks vectors of any kind is pending."""
         found = self.vectors.result()
-        for earlier in self._before:
-            found = _joined(earlier, found)
-        for filler in self._further:
+        for filler in self.fillers[1:]:
             more = filler.result()
             known = {failure.name for failure in found.failed}
             failed = tuple(failure for failure in more.failed if failure.name not in known)

@@ -14,7 +14,7 @@ BEYOND: Final = (
     "a file that it was synced from: delete it, or the next sync puts it back",
     "backups, snapshots of Qdrant, Git's history: purge there too",
     "what syncs from other machines remember of it, until their next one",
-    "free memory and free blocks of the disk, until they are overwritten",
+    "memory of other processes, free memory and free blocks of the disk, until it is overwritten",
     "logs and terminals of programs that printed it",
     "providers of models that were sent its text",
     "golden questions about it, here and in files: people wrote them",

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 import attrs
 
 from triptych import deadlines
-from triptych.contracts import ChunkRepo, LayerRepo
+from triptych.contracts import LayerRepo
 from triptych.contracts.pages import pages_of
 from triptych.contracts.rules import missing_dataset
-from triptych.derivation.deriver import Deriver
 from triptych.derivation.folder_tree import (
     check_summaries,
     children,
@@ -22,7 +21,6 @@ from triptych.derivation.folder_tree import (
     parent_of,
     summaries_of,
 )
-from triptych.derivation.living_documents import LivingDocuments
 from triptych.errors import (
     CancelledError,
     ConflictError,
@@ -31,6 +29,7 @@ from triptych.errors import (
     NotFoundError,
     ValidationError,
 )
+from triptych.living_documents import LivingDocuments
 from triptych.records import (
     DerivedLayer,
     DerivedSig,
@@ -43,6 +42,7 @@ from triptych.records import (
 )
 from triptych.signatures import summaries_input_sig
 from triptych.vectors.embedding import embed
+from triptych.vectors.lanes import ModelSet
 
 if TYPE_CHECKING:
     from triptych.records import RebuildReport
@@ -102,15 +102,9 @@ class LayerService:
     """The Service's layer methods."""
 
     _living: LivingDocuments
-    _chunks: ChunkRepo
     _layers: LayerRepo
-    _deriver: Deriver
+    _models: ModelSet
     _check_config: Callable[[str], None]
-
-    def _deriver_of(self, dataset_id: str) -> Deriver:
-        if self._deriver.next is None:
-            return self._deriver
-        return self._deriver.of_config(self._chunks.config(dataset_id))
 
     def get(self, dataset_id: str, name: str, layer: Layer | str) -> DerivedLayer | None:
         """One layer with its freshness."""
@@ -201,16 +195,15 @@ class LayerService:
         embedded = 0
         failed = []
         for stored in self._under(dataset_id, names):
-            deriver = self._deriver_of(dataset_id)
-            if stored.sig.embed_sig == deriver.embed_sig:
+            if stored.sig.embed_sig == self._models.embed_sig:
                 continue
             deadlines.check("embedding layers")
             try:
-                vector = self._embedded(deriver, stored.doc_name, stored.content)
+                vector = self._embedded(stored.doc_name, stored.content)
             except DerivationError as error:
                 failed.append(Failure(dataset_id=dataset_id, name=stored.doc_name, error=error))
                 continue
-            sig = attrs.evolve(stored.sig, embed_sig=deriver.embed_sig)
+            sig = attrs.evolve(stored.sig, embed_sig=self._models.embed_sig)
             if not is_folder(stored.doc_name):
                 info = self._living.stored.get_info(dataset_id, stored.doc_name)
                 if info is None or info.content_sha256 != sig.input_sig:
@@ -233,7 +226,7 @@ class LayerService:
             with suppress(CorruptStoreError):  # what is damaged goes, too
                 found = [each for kind in kinds if (each := self.get(dataset_id, name, kind))]
             if every or not found or any(each.stale for each in found):
-                self._layers.delete_by_doc(dataset_id, name)  # with the notes of their makers
+                self._layers.delete_by_doc(dataset_id, name)
                 removed += len(found)
         return removed
 
@@ -256,24 +249,23 @@ class LayerService:
     ) -> DerivedLayer:
         deadlines.check("the put of a layer")
         self._check_config(dataset_id)
-        deriver = self._deriver_of(dataset_id)
         return DerivedLayer(
             dataset_id=dataset_id,
             doc_name=name,
             layer=layer,
             content=content,
-            vector=self._embedded(deriver, name, content),
+            vector=self._embedded(name, content),
             sig=DerivedSig(
                 source_version=0 if info is None else info.version,
                 prompt_sig=prompt_sig,
-                embed_sig=deriver.embed_sig,
+                embed_sig=self._models.embed_sig,
                 input_sig=input_sig if info is None else info.content_sha256,
             ),
         )
 
-    def _embedded(self, deriver: Deriver, name: str, content: str) -> Vector | None:
-        embedder = deriver.embedder
-        if embedder is None or not content.strip() or not deriver.coverage.admits(content):
+    def _embedded(self, name: str, content: str) -> Vector | None:
+        embedder, coverage = self._models.embedder, self._models.coverage
+        if embedder is None or not content.strip() or not coverage.admits(content):
             return None
         try:
             row: Vector = embed(embedder, [content], kind="document")[0]
@@ -293,7 +285,7 @@ class LayerService:
         reason = layer_stale_reason(
             stored.sig,
             info,
-            self._deriver_of(stored.dataset_id).embed_sig,
+            self._models.embed_sig,
             lambda digest: inputs(stored.doc_name, digest),
         )
         return attrs.evolve(stored, stale=reason)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeGuard
+from typing import Any
 
 import attrs
 
@@ -11,9 +11,9 @@ from triptych import deadlines
 from triptych.contracts import ChunkRepo, UpdateOrder
 from triptych.contracts.pages import document_pages
 from triptych.derivation.batches import BATCH_CHARACTERS
-from triptych.derivation.living_documents import LivingDocuments, put_again
 from triptych.derivation.writer import Writer
 from triptych.errors import ConflictError, PendingReviewError, ValidationError
+from triptych.living_documents import LivingDocuments, put_again
 from triptych.records import (
     Condition,
     DeleteReport,
@@ -112,10 +112,6 @@ class _Order:
         return self.sorted(sorted([info, last], key=lambda each: each.name))[0] is last
 
 
-def _sorts_by_update(documents: object) -> TypeGuard[UpdateOrder]:
-    return callable(getattr(documents, "list_by_update", None))
-
-
 class DocumentManager:
     """The Service's work on many documents."""
 
@@ -158,7 +154,7 @@ class DocumentManager:
                     "again, or pass the last document of the previous page instead of its name"
                 )
         by_update = order.field == UPDATED_AT and tree is None
-        if by_update and limit is not None and _sorts_by_update(self._documents):
+        if by_update and limit is not None and isinstance(self._documents, UpdateOrder):
             return self._documents.list_by_update(
                 dataset_id, prefix=prefix, descending=order.descending, after=last, limit=limit
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import attrs
 
@@ -15,9 +15,9 @@ from triptych.derivation.batches import BATCH_CHARACTERS, check_progress
 from triptych.derivation.deriver import Deriver, SetFiller
 from triptych.derivation.folder_tree import is_folder
 from triptych.derivation.layers import LayerService
-from triptych.derivation.living_documents import remove_expired
 from triptych.derivation.writer import Writer
 from triptych.errors import CancelledError, ConflictError, ModelMismatchError, StoreAwayError
+from triptych.living_documents import remove_expired
 from triptych.records import (
     DatasetStats,
     DocumentInfo,
@@ -29,6 +29,7 @@ from triptych.records import (
 from triptych.records.documents import has_expired
 from triptych.records.reports import summed
 from triptych.vectors.filler import FillResult, derivation_failures
+from triptych.vectors.lanes import ModelSet
 
 _PAGE = 256
 
@@ -44,6 +45,7 @@ class RebuildRunner:
     _documents: DocumentRepo
     _chunks: ChunkRepo
     _layers: LayerRepo
+    _models: ModelSet
     _writer: Writer
     _layer_service: LayerService
 
@@ -118,13 +120,9 @@ class RebuildRunner:
                 raise
             return _filled(report, filler)
 
-    def remove_orphans(self, dataset_id: str, more: Iterable[str] = ()) -> RebuildReport:
-        """Remove what has lost its source: layers of folders that are empty now, for one.
-
-        ``more`` are further names to look under.
-        """
-        names = dict.fromkeys([*self._orphans(dataset_id), *more])
-        return self._remove_orphans(dataset_id, list(names))
+    def remove_orphans(self, dataset_id: str) -> RebuildReport:
+        """Remove what has lost its source: layers of folders that are empty now, for one."""
+        return self._remove_orphans(dataset_id, self._orphans(dataset_id))
 
     def _orphans(self, dataset_id: str) -> list[str]:
         derived = dict.fromkeys(self._chunks.doc_names(dataset_id))
@@ -148,7 +146,7 @@ class RebuildRunner:
         batch: list[SourceDocument] = []
         size = 0
         for info in page:
-            if have.get(info.name) == filler.deriver.expected_signature(info):
+            if have.get(info.name) == self._models.expected_signature(info):
                 continue
             document = self._documents.get(dataset_id, info.name)
             if document is not None:
@@ -230,11 +228,10 @@ class PendingEmbedder:
         if self._chunks.config(dataset_id) is None:
             return EmbedReport()
         self._writer.take_on_models(dataset_id)
-        deriver = self._deriver.of_config(self._chunks.config(dataset_id))
         waiting = {
             name
-            for model in deriver.models
-            for name in self._chunks.waiting(dataset_id, model.space)
+            for lane in self._deriver.lanes
+            for name in self._chunks.waiting(dataset_id, lane.space)
         }
         if names is None:
             ordered = self._newest_first(dataset_id, sorted(waiting))

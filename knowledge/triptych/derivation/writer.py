@@ -10,7 +10,7 @@ from triptych import deadlines, telemetry
 from triptych._internal.progress import EmbeddingProgress, Progress, ProgressCallback
 from triptych.chunking.outline import Outliner
 from triptych.contracts import ChunkRepo, DocumentRepo
-from triptych.contracts.rules import CHANGE_EMBEDDER
+from triptych.contracts.rules import CHANGE_MODEL
 from triptych.derivation.batches import (
     PutReportBuilder,
     RefreshResult,
@@ -59,8 +59,7 @@ class Writer:
     def check_config(self, dataset_id: str) -> None:
         """Make sure that the dataset is configured as this Service is, setting it if it is new.
 
-        One that has no vectors yet takes on this Service's embedder, and one without sparse vectors
-        its sparse encoder: that is not another model.
+        One without vectors of a lane takes on this Service's model: that is not another model.
 
         Raises:
             ModelMismatchError, ConflictError: it is configured otherwise, and not empty.
@@ -98,13 +97,10 @@ class Writer:
             self._chunks.configure(dataset_id, wanted, expected=expected)
 
     def _wanted(self, stored: DatasetConfig | None) -> DatasetConfig:
-        return DatasetConfig(
-            chunker_sig=self._deriver.chunker_sig,
-            embed_sig=self._deriver.of_config(stored).embed_sig,
-            language=stored.language if stored else self._language,
-            # Without an encoder of its own, this Service leaves sparse vectors as they are.
-            sparse_sig=self._deriver.sparse_sig or (stored.sparse_sig if stored else ""),
-        )
+        models = self._deriver.models
+        config = stored or DatasetConfig(chunker_sig="", language=self._language)
+        # Vectors of a lane that this Service does not have stay as they are.
+        return attrs.evolve(config, chunker_sig=models.chunker_sig).with_sigs(models.sigs)
 
     def adopt_config(self, dataset_id: str) -> None:
         """Make this Service's configuration the dataset's, whatever it was, but for a language that
@@ -118,7 +114,7 @@ class Writer:
                 return
 
     def take_on_models(self, dataset_id: str) -> None:
-        """Make this Service's embedder, and its sparse encoder, those of a dataset which has none.
+        """Make this Service's models those of a dataset which has none.
 
         Raises:
             ModelMismatchError, ConflictError: the dataset is configured otherwise.
@@ -134,39 +130,28 @@ class Writer:
                 return
 
     def _mismatch(
-        self,
-        dataset_id: str,
-        stored: DatasetConfig,
-        left: str = "nothing was written",
-        *,
-        used: str | None = None,
+        self, dataset_id: str, stored: DatasetConfig, left: str = "nothing was written"
     ) -> TriptychError:
-        """The error of a dataset that is configured otherwise; ``used``: the embedder in use."""
+        """The error of a dataset that is configured otherwise."""
+        models = self._deriver.models
         remedy = (
             "rebuild the dataset to derive it again with these settings, or open the store with "
             "those it was filled with"
         )
-        if used is None:
-            used = self._deriver.embed_sig
-        if stored.embed_sig != used:
-            here = f"embeds with {used!r}" if used else "was opened without an embedder"
-            return ModelMismatchError(
-                f"the dataset {dataset_id!r} holds vectors of {stored.embed_sig!r} and this "
-                f"knowledge base {here}: {left}; {CHANGE_EMBEDDER if used else remedy}",
-                stored=stored.embed_sig,
-                configured=used,
-            )
-        if self._deriver.sparse_sig and stored.sparse_sig != self._deriver.sparse_sig:
-            encoder = self._deriver.sparse_sig
-            return ModelMismatchError(
-                f"the dataset {dataset_id!r} holds sparse vectors of {stored.sparse_sig!r} and "
-                f"this knowledge base encodes with {encoder!r}: {left}; {remedy}",
-                stored=stored.sparse_sig,
-                configured=encoder,
-            )
+        for lane in models.lanes:
+            if (sig := stored.sigs[lane.kind]) != lane.sig:
+                used = f"embeds with {lane.sig!r}"
+                if not lane.sig:
+                    used = f"was opened without an {lane.maker}"
+                return ModelMismatchError(
+                    f"the dataset {dataset_id!r} holds {lane.vectors} of {sig!r} and this "
+                    f"knowledge base {used}: {left}; {CHANGE_MODEL if lane.sig else remedy}",
+                    stored=sig,
+                    configured=lane.sig,
+                )
         return ConflictError(
             f"the dataset {dataset_id!r} was chunked as {stored.chunker_sig!r} and this "
-            f"knowledge base chunks as {self._deriver.chunker_sig!r}: {left}; {remedy}"
+            f"knowledge base chunks as {models.chunker_sig!r}: {left}; {remedy}"
         )
 
     # One document
@@ -349,22 +334,16 @@ class Writer:
         later: bool,
     ) -> RefreshResult:
         """`refresh`; where its deadline passed, `Filler.check` raises that."""
-        deriver = filler.deriver
-        stale, behind = self._judged(dataset_id, documents, input_sigs or {}, deriver)
+        stale, behind = self._judged(dataset_id, documents, input_sigs or {})
         filler.vectors.later(behind)
         if not stale:
             filler.touched.update(behind)
             filler.lacking([document.name for document in documents])
             return RefreshResult(names=tuple(behind))
         waits = later or filler.vectors.slow
-        derivations = deriver.derive(dataset_id, stale, None if waits else filler.vectors.at_once)
-        try:
-            lost = self._swap_in(dataset_id, derivations, deriver)
-        except ModelMismatchError:
-            if not filler.follow():
-                raise
-            # The dataset was swapped to the other embedder meanwhile.
-            return self._refresh(dataset_id, documents, filler, input_sigs, later=later)
+        at_once = None if waits else filler.vectors.at_once
+        derivations = self._deriver.derive(dataset_id, stale, at_once)
+        lost = self._swap_in(dataset_id, derivations)
         made = [each for each in derivations if not any(each is other for other in lost)]
         for derivation in made:
             if derivation.missing and waits:
@@ -392,7 +371,6 @@ class Writer:
         dataset_id: str,
         documents: Sequence[SourceDocument],
         input_sigs: Mapping[str, str],
-        deriver: Deriver,
     ) -> tuple[list[tuple[SourceDocument, DerivedSig]], list[str]]:
         """Those whose chunks are stale, each with the signature that fresh ones carry, and the
         names of those that only lack vectors."""
@@ -402,7 +380,8 @@ class Writer:
         behind: list[str] = []
         for document in documents:
             current = have.get(document.name)
-            want = deriver.expected_signature(document, input_sigs.get(document.name, ""))
+            input_sig = input_sigs.get(document.name, "")
+            want = self._deriver.models.expected_signature(document, input_sig)
             given_up = not want.embed_sig and current is not None and current.embed_sig
             if current is None or not current.has_text_of(want) or given_up:
                 stale.append((document, want))
@@ -418,9 +397,7 @@ class Writer:
                 behind.append(document.name)
         return stale, behind
 
-    def _swap_in(
-        self, dataset_id: str, made: Sequence[Derivation], deriver: Deriver
-    ) -> Sequence[Derivation]:
+    def _swap_in(self, dataset_id: str, made: Sequence[Derivation]) -> Sequence[Derivation]:
         """Store the sets; those that could not be, though their documents are as they were.
 
         A set whose document was deleted or put again is refused: the newer derivation serves.
@@ -441,10 +418,8 @@ class Writer:
             wanted = self._wanted(stored)
             if stored is None:
                 self._chunks.configure(dataset_id, wanted, expected=None)
-            elif stored != wanted or stored.embed_sig != deriver.embed_sig:
-                raise self._mismatch(
-                    dataset_id, stored, "its chunks were not stored", used=deriver.embed_sig
-                )
+            elif stored != wanted:
+                raise self._mismatch(dataset_id, stored, "its chunks were not stored")
         return left
 
     def _replace(self, dataset_id: str, made: Sequence[Derivation]) -> Sequence[bool]:
@@ -463,12 +438,8 @@ class Writer:
 
 def _takes_on(stored: DatasetConfig, wanted: DatasetConfig) -> bool:
     """Whether ``stored`` only lacks models that ``wanted`` has."""
-    without = attrs.evolve(
-        wanted,
-        embed_sig=stored.embed_sig and wanted.embed_sig,
-        sparse_sig=stored.sparse_sig and wanted.sparse_sig,
-    )
-    return stored == without
+    sigs = {kind: sig and wanted.sigs[kind] for kind, sig in stored.sigs.items()}
+    return stored == wanted.with_sigs(sigs)
 
 
 def _tallied(tally: PutReportBuilder, filler: SetFiller) -> PutReport:

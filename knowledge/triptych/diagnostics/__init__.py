@@ -7,5 +7,10 @@ only a backend can see of itself it reports by the capability `Diagnostics`.
 from __future__ import annotations
 
 from triptych.diagnostics.checks import Check, FindingCollector
+from triptych.diagnostics.health import answering
 
-__all__ = ["Check", "FindingCollector"]
+__all__ = [
+    "Check",
+    "FindingCollector",
+    "answering",
+]

@@ -150,12 +150,6 @@ CHECKS = {
             remedy="delete the documents' layers and make them again",
         ),
         Check(
-            "journal.orphans",
-            "layers of documents that do not exist are quarantined",
-            "a later document of that name is skipped when layers are built",
-            repair="the notes are removed",
-        ),
-        Check(
             "counts",
             "the store's counts are wrong",
             "`triptych status` and budgets are wrong",

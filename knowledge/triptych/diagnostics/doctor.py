@@ -10,17 +10,18 @@ import attrs
 from triptych import deadlines
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych._internal.wording import FailureWarning
-from triptych.contracts import Capabilities, DocumentRepo, Embedder, Store
+from triptych.contracts import Capabilities, Store
 from triptych.contracts.pages import document_pages, pages_of
 from triptych.copies.notes import abandoned_drafts, forget_copies, unfinished_copy
-from triptych.derivation.deriver import Deriver
 from triptych.derivation.folder_tree import is_folder
+from triptych.derivation.layer_journal import has_source
 from triptych.derivation.rebuild import RebuildRunner
 from triptych.diagnostics.checks import CHECKS, FindingCollector
 from triptych.diagnostics.documents import LeftOut, examine_document
 from triptych.errors import CancelledError, StoreError, TriptychError
 from triptych.records import DatasetStats, DoctorReport, DocumentInfo, Finding, Layer
 from triptych.vectors.embedding import CoverageGate, embed_query
+from triptych.vectors.lanes import ModelSet
 from triptych.vectors.refused import refusals
 
 _KINDS = (Layer.ABSTRACT, Layer.OVERVIEW)
@@ -94,7 +95,6 @@ class Examination:
         for name in sets.without(set()):
             self._check_set(dataset, name)
         seen["layers"] = self._check_layers(dataset)
-        self._check_notes(dataset)
         if before is not None and before == self._counts(dataset):
             found = tuple(seen.values())
             told = (before.documents, before.chunks, before.vectors, before.layers)
@@ -127,7 +127,7 @@ class Examination:
                 count += 1
                 name = layer.doc_name
                 label = f"{name}#{layer.layer}"
-                if not serves(documents, dataset, name):
+                if not has_source(documents, dataset, name):
                     self.fail("layers.orphans", dataset, label)
                 elif name and not is_folder(name):
                     info = documents.get_info(dataset, name)
@@ -138,12 +138,6 @@ class Examination:
         except StoreError:
             self.fail("layers.unreadable", dataset)
         return count
-
-    def _check_notes(self, dataset: str) -> None:
-        journal = self._capabilities.journal
-        for quarantined in journal.quarantined(dataset) if journal else ():
-            if not serves(self._store.documents, dataset, quarantined.doc_name):
-                self.fail("journal.orphans", dataset, f"{quarantined.doc_name}#{quarantined.layer}")
 
 
 class _InOrder:
@@ -164,14 +158,6 @@ class _InOrder:
                 yield name
 
 
-def serves(documents: DocumentRepo, dataset: str, name: str) -> bool:
-    """Whether layers under ``name`` have what they are the layers of: a document, or a folder or
-    dataset with one in it."""
-    if not name or is_folder(name):
-        return bool(documents.list(dataset, prefix=name, limit=1))
-    return documents.get_info(dataset, name) is not None
-
-
 _DROPS = frozenset(
     check.name for check in CHECKS.values() if check.repair.startswith("the chunk set is dropped")
 )
@@ -182,14 +168,13 @@ class Doctor:
     """Examines and repairs; see `Service.doctor`."""
 
     def __init__(
-        self, store: Store, capabilities: Capabilities, deriver: Deriver, rebuilds: RebuildRunner
+        self, store: Store, capabilities: Capabilities, models: ModelSet, rebuilds: RebuildRunner
     ) -> None:
         self._store, self._capabilities = store, capabilities
         self._documents, self._chunks, self._layers = store.documents, store.chunks, store.layers
-        self._journal = capabilities.journal
         self._settings = capabilities.settings
         self._diagnostics = capabilities.diagnostics
-        self._deriver = deriver
+        self._models = models
         self._rebuilds = rebuilds
 
     def report(
@@ -257,11 +242,8 @@ class Doctor:
         )
 
     def _examine_models(self, found: Examination) -> None:
-        models = (
-            ("embedder", self._deriver.embedder),
-            ("sparse encoder", self._deriver.sparse_encoder),
-        )
-        for what, model in models:
+        for lane in self._models.lanes:
+            model = lane.model
             if model is None:
                 continue
             verify_weights = getattr(model, "verify_weights", None)
@@ -273,7 +255,7 @@ class Doctor:
             except CancelledError:
                 raise
             except TriptychError as error:
-                place = f"the {what} {model.signature}"
+                place = f"the {lane.maker} {model.signature}"
                 found.findings.add("embedder.weights", place, str(error))
             found.count("models")
 
@@ -292,19 +274,17 @@ class Doctor:
     def _derives(self, dataset: str) -> bool:
         """Whether this Service makes the chunk sets that the dataset is configured for."""
         config = self._chunks.config(dataset)
-        deriver = self._deriver.of_config(config)
-        ours = (deriver.chunker_sig, deriver.embed_sig)
+        ours = (self._models.chunker_sig, self._models.embed_sig)
         return config is None or (config.chunker_sig, config.embed_sig) == ours
 
     def _gate(self, embed_sig: str) -> CoverageGate | None:
-        deriver = self._deriver.of_space(embed_sig)
-        embedder: Embedder | None = deriver.embedder
-        return deriver.coverage if embedder and embedder.signature == embed_sig else None
+        ours = self._models.embedder is not None and self._models.embed_sig == embed_sig
+        return self._models.coverage if ours else None
 
     def _stats(self, dataset: str) -> DatasetStats | None:
-        deriver = self._deriver.of_config(self._chunks.config(dataset))
+        models = self._models
         return self._store.stats(
-            dataset, chunker_sig=deriver.chunker_sig, embed_sig=deriver.embed_sig
+            dataset, chunker_sig=models.chunker_sig, embed_sig=models.embed_sig
         )
 
     # Repairing
@@ -346,8 +326,9 @@ class Doctor:
     def _repair_dataset(
         self, dataset: str, checks: set[str], progress: ProgressCallback | None
     ) -> Iterator[str]:
-        if checks & {"chunks.orphans", "layers.orphans", "journal.orphans"}:
-            yield self._remove_orphans(dataset)
+        if checks & {"chunks.orphans", "layers.orphans"}:
+            removed = self._rebuilds.remove_orphans(dataset).removed
+            yield f"removed what {removed} names of dataset {dataset!r} left behind"
         if "layers.signature" in checks:
             yield self._drop_layers(dataset)
         if not self._derives(dataset) or not self._embeds():
@@ -359,12 +340,6 @@ class Doctor:
             yield f"derived {report.rebuilt} documents of dataset {dataset!r} again"
         for each in report.failed:
             yield FailureWarning(f"could not derive {each.name!r}", each.error)
-
-    def _remove_orphans(self, dataset: str) -> str:
-        noted = self._journal.quarantined(dataset) if self._journal else ()
-        quarantined = [each.doc_name for each in noted]
-        removed = self._rebuilds.remove_orphans(dataset, quarantined).removed
-        return f"removed what {removed} names of dataset {dataset!r} left behind"
 
     def _drop_layers(self, dataset: str) -> str:
         dropped = 0
@@ -378,7 +353,7 @@ class Doctor:
         return f"dropped {dropped} layers of dataset {dataset!r}"
 
     def _embeds(self) -> bool:
-        embedder = self._deriver.embedder
+        embedder = self._models.embedder
         try:
             return embedder is None or len(embed_query(embedder, _PROBE)) > 0
         except CancelledError:

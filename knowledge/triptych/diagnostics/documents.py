@@ -74,7 +74,7 @@ _TRIES = 5
 
 @attrs.define
 class Examined:
-    """What one document came to: the checks that failed, each with what failed it, and what
+    """The examination of one document: each failed check with an example, the counts, and what
     `unchunked` says of its text."""
 
     failed: dict[str, str] = attrs.field(factory=dict)

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from shlex import quote
+from typing import Any
 
 from triptych import deadlines
 from triptych._internal.wording import counted
-from triptych.contracts import Diagnostics, DocumentRepo, Embedder, SparseEncoder
+from triptych.contracts import Diagnostics, DocumentRepo
 from triptych.errors import CancelledError, ProviderError, StoreError, TriptychError
 from triptych.records import DatasetStats, Health, HealthCheck
-from triptych.vectors.embedding import embed_query, encode_sparse
+from triptych.vectors.lanes import Lane
 
 _PROBE = "health check"
 _PATIENCE = 5.0
@@ -48,12 +50,10 @@ def answering(what: str) -> Iterator[None]:
 def check_health(
     documents: DocumentRepo,
     diagnostics: Diagnostics | None,
-    embedder: Embedder | None,
+    lanes: Sequence[Lane[Any]],
     stats: Callable[[], Sequence[DatasetStats]],
     *,
     probe: bool,
-    sparse_encoder: SparseEncoder | None = None,
-    next_embedder: Embedder | None = None,
     refused: Callable[[str], Iterator[tuple[str, str]]] = lambda each: iter(()),
 ) -> Health:
     """Every check, worst news included: one that fails does not keep the others from running.
@@ -63,21 +63,16 @@ def check_health(
     checks = [*_guarded("store", lambda: [_store_answers(documents)])]
     if diagnostics is not None and not isinstance(checks[0].error, _SilentError):
         checks += _guarded("store", diagnostics.check_health)
-    if embedder is None:
-        checks.append(
-            HealthCheck(name="embedder", status="ok", detail="none is in use: keyword search alone")
-        )
-    elif probe:
-        checks += _guarded("embedder", lambda: [_embedder_answers(embedder)])
-    if next_embedder is not None and probe:
-        checks += _guarded("next embedder", lambda: [_embedder_answers(next_embedder, "next ")])
-    if sparse_encoder is not None and probe:
-        checks += _guarded("sparse encoder", lambda: [_encoder_answers(sparse_encoder)])
+    for lane in lanes:
+        if lane.model is not None and probe:
+            checks += _guarded(lane.maker, partial(_model_answers, lane))
+        elif lane.model is None and lane.kind == "dense":
+            none = "none is in use"
+            if all(each.model is None for each in lanes):
+                none += ": keyword search alone"
+            checks.append(HealthCheck(name=lane.maker, status="ok", detail=none))
     if checks[0].status == "ok":
-        checks += _guarded(
-            "datasets",
-            lambda: dataset_checks(stats(), embedder, sparse_encoder, next_embedder, refused),
-        )
+        checks += _guarded("datasets", lambda: dataset_checks(stats(), lanes, refused))
     return Health(checks=tuple(checks))
 
 
@@ -101,22 +96,13 @@ def _store_answers(documents: DocumentRepo) -> HealthCheck:
     )
 
 
-def _embedder_answers(embedder: Embedder, which: str = "") -> HealthCheck:
-    width = len(embed_query(embedder, _PROBE))
-    return HealthCheck(
-        name=f"{which}embedder",
-        status="ok",
-        detail=f"{embedder.signature} answers with vectors of {width} dimensions",
-    )
-
-
-def _encoder_answers(encoder: SparseEncoder) -> HealthCheck:
-    (vector,) = encode_sparse(encoder, [_PROBE], kind="query")
-    return HealthCheck(
-        name="sparse encoder",
-        status="ok",
-        detail=f"{encoder.signature} answers with {counted(len(vector), 'term')}",
-    )
+def _model_answers(lane: Lane[Any]) -> Sequence[HealthCheck]:
+    (vector,) = lane.encode([_PROBE], kind="query")
+    size = counted(len(vector), "term")
+    if lane.kind == "dense":
+        size = f"vectors of {len(vector)} dimensions"
+    detail = f"{lane.sig} answers with {size}"
+    return [HealthCheck(name=lane.maker, status="ok", detail=detail)]
 
 
 def _refusals(
@@ -138,75 +124,80 @@ def _refusals(
 
 def dataset_checks(
     datasets: Sequence[DatasetStats],
-    embedder: Embedder | None,
-    sparse_encoder: SparseEncoder | None = None,
-    next_embedder: Embedder | None = None,
+    lanes: Sequence[Lane[Any]],
     refused: Callable[[str], Iterator[tuple[str, str]]] = lambda each: iter(()),
 ) -> list[HealthCheck]:
     """What keeps a dataset from its best answers, each with what to do about it."""
-    checks = []
-    first = embedder
+    checks: list[HealthCheck] = []
     for each in datasets:
         name = f"dataset {each.dataset_id!r}"
-        rebuild = f"`triptych rebuild --dataset {quote(each.dataset_id)}`"
-        embed = f"`triptych embed --dataset {quote(each.dataset_id)}`"
-        documents = counted(each.documents, "document")
-        stored = "" if each.config is None else each.config.embed_sig
-        swapped = next_embedder is not None and stored == next_embedder.signature
-        embedder = next_embedder if swapped else first
-        found: dict[str, str] = {}
-        if stored and embedder is None:
-            found[
-                f"has vectors of {stored} and no embedder is in use: it is searched by keyword only"
-            ] = "name the embedder it was filled with"
-        elif stored and embedder is not None and stored != embedder.signature:
-            found[f"has vectors of {stored}, not of {embedder.signature}"] = (
-                f"use that embedder, or rebuild the dataset: {rebuild}"
-            )
-        elif not stored and embedder is not None and each.chunks:
-            found["was made without an embedder"] = f"{embed} adds vectors"
-        elif each.pending:
-            found[
-                f"has {each.pending} of {documents} without all their vectors, and "
-                f"{counted(each.pending_chunks, 'chunk')} to embed"
-            ] = f"{embed} adds them"
-        encoded = "" if each.config is None else each.config.sparse_sig
-        if sparse_encoder is not None and encoded not in ("", sparse_encoder.signature):
-            found[f"has sparse vectors of {encoded}, not of {sparse_encoder.signature}"] = (
-                f"use that encoder, or rebuild the dataset: {rebuild}"
-            )
-        elif sparse_encoder is not None and not encoded and each.chunks:
-            found["was made without a sparse encoder"] = f"{embed} adds sparse vectors"
-        elif each.sparse_pending:
-            found[f"has {each.sparse_pending} of {documents} without all their sparse vectors"] = (
-                f"{embed} adds them"
-                if sparse_encoder is not None
-                else f"{embed}, with the sparse encoder {encoded}, adds them"
-            )
-        if each.stale:
-            found[f"has {each.stale} of {documents} stale"] = (
-                f"{rebuild} repairs {'it' if each.stale == 1 else 'them'}"
-            )
+        found = [*_lacks_vectors(each, lanes), *_is_stale(each)]
         checks += [
             HealthCheck(name=name, status="warning", detail=f"{name} {detail}", remedy=remedy)
-            for detail, remedy in found.items()
+            for detail, remedy in found
         ]
-        made = {space.embed_sig: space.vectors for space in each.spaces}
-        uncovered = each.chunks - each.pending_chunks - made.get(stored, 0)
-        if stored and uncovered > 0 and embedder is not None and stored == embedder.signature:
-            checks.append(
-                HealthCheck(
-                    name="coverage",
-                    status="warning",
-                    detail=f"{name} has {counted(uncovered, 'chunk')} of {each.chunks:,} that "
-                    f"will get no vector: the vocabulary of {stored} does not cover the text, "
-                    "which is found by keyword only",
-                    remedy=f"{rebuild[:-1]} --embedder local-multilingual` embeds all with a model "
-                    "for about 100 languages",
-                )
-            )
+        checks += _uncovered(each, lanes[0].sig)
         if not found:
             checks.append(HealthCheck(name=name, status="ok", detail=f"{name} is fresh"))
-        if each.pending or each.sparse_pending:
+        if each.pending or each.further_pending:
             checks += _refusals(each.dataset_id, refused)
     return checks
+
+
+def _rebuild(dataset: DatasetStats) -> str:
+    return f"triptych rebuild --dataset {quote(dataset.dataset_id)}"
+
+
+def _embed(dataset: DatasetStats) -> str:
+    return f"`triptych embed --dataset {quote(dataset.dataset_id)}`"
+
+
+def _lacks_vectors(dataset: DatasetStats, lanes: Sequence[Lane[Any]]) -> Iterator[tuple[str, str]]:
+    for lane in lanes:
+        stored = "" if dataset.config is None else dataset.config.sigs[lane.kind]
+        if stored and lane.model is None:
+            how = "without them" if any(each.sig for each in lanes) else "by keyword only"
+            yield (
+                f"has {lane.vectors} of {stored} and no {lane.maker} is in use: it is searched "
+                f"{how}",
+                f"name the {lane.maker} it was filled with",
+            )
+        elif stored and stored != lane.sig:
+            yield (
+                f"has {lane.vectors} of {stored}, not of {lane.sig}",
+                f"use that {lane.maker}, or rebuild the dataset: `{_rebuild(dataset)}`",
+            )
+        elif lane.model is not None and not stored and dataset.chunks:
+            yield f"has no {lane.vectors} yet", f"{_embed(dataset)} adds them"
+        elif waiting := dataset.pending_in(lane.kind):
+            more = f", and {counted(dataset.pending_chunks, 'chunk')} to embed"
+            yield (
+                f"has {waiting} of {counted(dataset.documents, 'document')} without all their "
+                f"{lane.vectors}{more if lane.kind == 'dense' else ''}",
+                f"{_embed(dataset)} adds them",
+            )
+
+
+def _is_stale(dataset: DatasetStats) -> Iterator[tuple[str, str]]:
+    if dataset.stale:
+        yield (
+            f"has {dataset.stale} of {counted(dataset.documents, 'document')} stale",
+            f"`{_rebuild(dataset)}` repairs {'it' if dataset.stale == 1 else 'them'}",
+        )
+
+
+def _uncovered(dataset: DatasetStats, embed_sig: str) -> Iterator[HealthCheck]:
+    """Chunks of no word that the embedder knows."""
+    stored = "" if dataset.config is None else dataset.config.embed_sig
+    made = {space.embed_sig: space.vectors for space in dataset.spaces}
+    uncovered = dataset.chunks - dataset.pending_chunks - made.get(stored, 0)
+    if stored and stored == embed_sig and uncovered > 0:
+        yield HealthCheck(
+            name="coverage",
+            status="warning",
+            detail=f"dataset {dataset.dataset_id!r} has {counted(uncovered, 'chunk')} of "
+            f"{dataset.chunks:,} that will get no vector: the vocabulary of {stored} does not "
+            "cover the text, which is found by keyword only",
+            remedy=f"`{_rebuild(dataset)} --embedder local-multilingual` embeds all with a model "
+            "for about 100 languages",
+        )

@@ -5,6 +5,6 @@ smallest scope that covers a window to a `Rebuilder`, such as a Service or a dir
 program that makes the changes itself reports them with `QueueNotifier`.
 """
 
-from triptych._internal.lazy import lazy_exports
+from triptych.runtime.lazy import lazy_exports
 
 __all__, __getattr__, __dir__ = lazy_exports(__name__, __file__)

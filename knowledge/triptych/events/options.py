@@ -11,9 +11,9 @@ import attrs
 from attrs.validators import optional
 
 from triptych import deadlines
-from triptych._internal.numbers import number
 from triptych.errors import ValidationError
 from triptych.records import RebuildReport, RebuildScope
+from triptych.records.values import number
 
 
 class Clock(Protocol):

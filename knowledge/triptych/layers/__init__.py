@@ -1,5 +1,5 @@
 """Layers: building abstracts and overviews with or without a language model."""
 
-from triptych._internal.lazy import lazy_exports
+from triptych.runtime.lazy import lazy_exports
 
 __all__, __getattr__, __dir__ = lazy_exports(__name__, __file__)

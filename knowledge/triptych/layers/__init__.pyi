@@ -1,5 +1,6 @@
 """The names of `triptych.layers`, each with the module that defines it."""
 
+from triptych.derivation.layer_journal import LayerJournal as LayerJournal
 from triptych.layers.builder.builder import LayerBuilder as LayerBuilder
 from triptych.layers.builder.records import (
     Cost as Cost,

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 import attrs
 
 from triptych import deadlines
-from triptych._internal.numbers import number
 from triptych.chunking.outline import Locator, Part, write_outline
 from triptych.errors import ParseError
 from triptych.parsing.decoder import DecodedText, decode_text
 from triptych.records.unread import Omission, Unread
+from triptych.records.values import number
 
 if TYPE_CHECKING:
     from triptych.records import NewDocument

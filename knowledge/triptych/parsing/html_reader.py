@@ -56,7 +56,7 @@ _FORMULA = re.compile(r"[\\{}^_=<>]")
 class _Numbers:
     """The numbers of a list: of the next item, 0 for one without numbers."""
 
-    next: int
+    coming: int
     step: int = 1
     from_end: bool = False
     items: int = 0
@@ -67,8 +67,8 @@ class _Numbers:
         self.items += 1
         if self.step == 0:
             return "- ", 0
-        number = _int(value, self.next)
-        self.next = number + self.step
+        number = _int(value, self.coming)
+        self.coming = number + self.step
         return f"{number}. ", self.items - 1
 
     def end(self) -> None:
@@ -182,7 +182,7 @@ class BlockReader:
             down = "reversed" in attributes
             self._lists.append(
                 _Numbers(
-                    next=_int(attributes.get("start", ""), 1),
+                    coming=_int(attributes.get("start", ""), 1),
                     step=0 if name != "ol" else -1 if down else 1,
                     from_end=down and "start" not in attributes,
                 )

@@ -8,11 +8,11 @@ from pathlib import Path, PurePosixPath
 
 import attrs
 
-from triptych._internal.files import open_regular
 from triptych.errors import ParseError, TriptychError, ValidationError
 from triptych.parsing.contract import FileParser, ParsedFile, ParseLimits
 from triptych.parsing.files import PICTURES
 from triptych.records.unread import Unread
+from triptych.resources.files import open_regular
 
 _BLANK = b" \t\r\n\x0b\x0c\xef\xbb\xbf"
 

@@ -5,6 +5,6 @@ validate its fields: `Service.search` does. The stub ``__init__.pyi`` lists the 
 module, which is imported at first use.
 """
 
-from triptych._internal.lazy import lazy_exports
+from triptych.runtime.lazy import lazy_exports
 
 __all__, __getattr__, __dir__ = lazy_exports(__name__, __file__)

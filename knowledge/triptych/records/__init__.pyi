@@ -1,5 +1,6 @@
 """The records of Triptych, each with the module that defines it."""
 
+from triptych._internal.wording import counted as counted, did_you_mean as did_you_mean
 from triptych.records.changes import (
     ChangeCursor as ChangeCursor,
     ChangeEvent as ChangeEvent,
@@ -22,6 +23,9 @@ from triptych.records.documents import (
     PutOutcome as PutOutcome,
     SourceDocument as SourceDocument,
     SystemData as SystemData,
+    document_subject as document_subject,
+    expired_by as expired_by,
+    not_expired_by as not_expired_by,
 )
 from triptych.records.explanations import (
     Explanation as Explanation,
@@ -30,18 +34,26 @@ from triptych.records.explanations import (
     ObstacleKind as ObstacleKind,
 )
 from triptych.records.filters import (
+    EXPIRES_AT as EXPIRES_AT,
+    HEADING as HEADING,
+    NAME as NAME,
+    UPDATED_AT as UPDATED_AT,
+    VERSION as VERSION,
     And as And,
     Condition as Condition,
     FilterTree as FilterTree,
     Not as Not,
     Or as Or,
+    OrderOperator as OrderOperator,
     Subject as Subject,
+    all_of as all_of,
+    conditions_of as conditions_of,
+    guard_of as guard_of,
+    leaves_out_expired as leaves_out_expired,
     parse_filter as parse_filter,
 )
 from triptych.records.hits import (
     IN_ORDER as IN_ORDER,
-    CachedAnswer as CachedAnswer,
-    CachedQuestion as CachedQuestion,
     CacheStats as CacheStats,
     Candidate as Candidate,
     CandidateRow as CandidateRow,
@@ -55,10 +67,17 @@ from triptych.records.hits import (
     TermMatches as TermMatches,
 )
 from triptych.records.metadata import (
+    DATE as DATE,
+    ComparisonKey as ComparisonKey,
     Metadata as Metadata,
     MetadataValue as MetadataValue,
     check_metadata as check_metadata,
+    comparison_key as comparison_key,
     copy_metadata as copy_metadata,
+    metadata_from_plain as metadata_from_plain,
+    metadata_to_plain as metadata_to_plain,
+    same_metadata as same_metadata,
+    text_of as text_of,
 )
 from triptych.records.models import (
     Generation as Generation,
@@ -67,6 +86,7 @@ from triptych.records.models import (
     ParkedReason as ParkedReason,
     Prices as Prices,
     QuarantinedLayer as QuarantinedLayer,
+    Retries as Retries,
     Usage as Usage,
 )
 from triptych.records.queries import (
@@ -76,9 +96,12 @@ from triptych.records.queries import (
     LayerQuery as LayerQuery,
     Query as Query,
     QueryVariant as QueryVariant,
+    QuestionOptions as QuestionOptions,
     ResolvedQuery as ResolvedQuery,
     Rewriting as Rewriting,
     SearchOptions as SearchOptions,
+    check_option_names as check_option_names,
+    split_options as split_options,
 )
 from triptych.records.reports import (
     DatasetStats as DatasetStats,
@@ -95,16 +118,18 @@ from triptych.records.reports import (
     PutReport as PutReport,
     RebuildReport as RebuildReport,
     ScrubReport as ScrubReport,
+    reported as reported,
+    summed as summed,
 )
 from triptych.records.spaces import (
     AnySpace as AnySpace,
     AnyVector as AnyVector,
-    SpaceCount as SpaceCount,
-    SpaceKind as SpaceKind,
-    SparseSpace as SparseSpace,
     SparseVector as SparseVector,
+    StoredSpace as StoredSpace,
     VectorSpace as VectorSpace,
     cosine_similarity as cosine_similarity,
+    dense as dense,
+    sparse as sparse,
 )
 from triptych.records.unread import Omission as Omission, Unread as Unread
 from triptych.records.values import (
@@ -119,17 +144,21 @@ from triptych.records.values import (
     Layer as Layer,
     Mode as Mode,
     Scope as Scope,
+    SpaceKind as SpaceKind,
     StaleReason as StaleReason,
     Strength as Strength,
     Vector as Vector,
     check_document_name as check_document_name,
     check_identifier as check_identifier,
+    check_number as check_number,
     check_text as check_text,
     check_whole as check_whole,
     is_valid_layer as is_valid_layer,
     is_valid_mode as is_valid_mode,
+    number as number,
     to_event_kind as to_event_kind,
     to_layer as to_layer,
     to_mode as to_mode,
     to_scope as to_scope,
+    whole as whole,
 )

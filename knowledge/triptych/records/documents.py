@@ -13,10 +13,10 @@ from triptych._internal.digests import digest
 from triptych.errors import ValidationError
 from triptych.records.filters import EXPIRES_AT, Condition, FilterTree, Not, Subject
 from triptych.records.metadata import Metadata, comparison_key, optional_metadata
-from triptych.records.models import QuarantinedLayer
 from triptych.records.unread import Unread, read_unread
 from triptych.records.values import (
     Layer,
+    SpaceKind,
     StaleReason,
     Vector,
     check_document_name,
@@ -317,6 +317,18 @@ class DatasetConfig:
     language: str = "english"
     sparse_sig: str = ""
 
+    @property
+    def sigs(self) -> Mapping[SpaceKind, str]:
+        """The signature of each model by the kind of its space, "" for none."""
+        return {"dense": self.embed_sig, "sparse": self.sparse_sig}
+
+    def with_sigs(self, sigs: Mapping[SpaceKind, str]) -> DatasetConfig:
+        """Return the same with the signatures of these models, by kind, and its own others."""
+        embed_sig = sigs.get("dense", self.embed_sig)
+        return attrs.evolve(
+            self, embed_sig=embed_sig, sparse_sig=sigs.get("sparse", self.sparse_sig)
+        )
+
 
 @attrs.frozen(kw_only=True, slots=True)
 class DocumentContext:
@@ -345,10 +357,8 @@ class NameState:
         sig: the signature of the chunk set, None without a set.
         chunks: its chunks in order, each with its vector; the chunk's ``sig`` names its space.
         layers: the layers with their vectors.
-        sparse: the sparse vectors of the chunks' texts by digest, from the dataset's encoder: the
-            base64 of `SparseVector.to_bytes`.
-        quarantined: the layers that could not be made.
-        checkpoints: the intermediate results of making layers, by key.
+        further: by the kind of their space, the chunks' vectors of models other than embedders,
+            by the digest of their text: the base64 of ``to_bytes``.
     """
 
     name: str
@@ -356,9 +366,7 @@ class NameState:
     sig: DerivedSig | None = None
     chunks: tuple[DerivedChunk, ...] = ()
     layers: tuple[DerivedLayer, ...] = ()
-    sparse: Mapping[str, str] = attrs.field(factory=dict)
-    quarantined: tuple[QuarantinedLayer, ...] = ()
-    checkpoints: Mapping[str, str] = attrs.field(factory=dict)
+    further: Mapping[SpaceKind, Mapping[str, str]] = attrs.field(factory=dict)
 
     @property
     def units(self) -> tuple[DerivedChunk | DerivedLayer, ...]:

@@ -73,6 +73,7 @@ class Explanation:
         lanes: its rank in each lane that ran.
         matched: the query's words that it contains, as typed; for scripts without spaces, terms.
         lacking: the query's words that it does not contain.
+        as_code: what `triptych.search.CodeRanking` counted for its best passage, if that is code.
         stale: why its indexed text may be out of date; None if it is fresh.
         obstacles: why it is not a hit; empty if it is.
         warnings: the warnings of the search.
@@ -87,6 +88,7 @@ class Explanation:
     lanes: tuple[LaneRank, ...] = ()
     matched: tuple[str, ...] = ()
     lacking: tuple[str, ...] = ()
+    as_code: tuple[str, ...] = ()
     stale: StaleReason | None = None
     obstacles: tuple[Obstacle, ...] = ()
     warnings: tuple[str, ...] = ()

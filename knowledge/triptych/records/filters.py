@@ -29,7 +29,10 @@ OrderOperator: TypeAlias = Literal["lt", "lte", "gt", "gte"]
 Operator: TypeAlias = OrderOperator | Literal["in", "contains", "exists", "starts"]
 """Stores match on it with `assert_never`, so that type checkers report a missing operator."""
 
-NAME, HEADING, VERSION, UPDATED_AT = "$name", "$heading", "$version", "$updated_at"
+NAME = "$name"
+HEADING = "$heading"
+VERSION = "$version"
+UPDATED_AT = "$updated_at"
 EXPIRES_AT = "$expires_at"
 _PREFIX = "$prefix"
 _OWN = (NAME, _PREFIX, HEADING, VERSION, UPDATED_AT, EXPIRES_AT)
@@ -197,6 +200,16 @@ def guard_of(tree: FilterTree | None) -> tuple[FilterTree | None, FilterTree | N
         if guard is not None:
             return guard, all_of(rest, *tree.parts[:at], *tree.parts[at + 1 :])
     return None, tree
+
+
+def leaves_out_expired(tree: FilterTree | None) -> bool:
+    """Whether ``tree`` is that a document does not expire by a moment, and no more.
+
+    What does not pass is few documents, and no secret: stores look these up, not all others.
+    """
+    if not isinstance(tree, Not) or not isinstance(tree.part, Condition):
+        return False
+    return (tree.part.field, tree.part.operator) == (EXPIRES_AT, "lte")
 
 
 def conditions_of(tree: FilterTree | None) -> Iterator[Condition]:

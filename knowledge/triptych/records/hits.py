@@ -1,9 +1,9 @@
-"""Candidates, stored units, hits and results of searches, and cached answers."""
+"""Candidates, stored units, hits and results of searches."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from operator import itemgetter
 from pathlib import Path
@@ -32,11 +32,10 @@ from triptych.records.values import (
     Layer,
     StaleReason,
     Strength,
-    Vector,
-    vector_comparison,
 )
 
 if TYPE_CHECKING:
+    from triptych.text import CorpusStats
     from triptych.text.injection import Sign
 
 _REPR_LENGTH = 60
@@ -226,7 +225,7 @@ class Evidence:
         level: "strong", "fair", "weak" or "none".
         reason: what that means, in words for people.
         numbers: what it was read from; "" without any.
-        calibrated: whether the dataset's calibration said it (`triptych.evaluation.calibrate`):
+        calibrated: whether the dataset's calibration said it (`triptych_evaluation.calibrate`):
             "strong" then means that the hits answer the question.
         weak_from: the index of the first hit from which on there is hardly any evidence; None where
             there is some for each.
@@ -361,14 +360,16 @@ class Candidates(Sequence[Candidate]):
     """A sequence of `Candidate` records over `CandidateRow`s; it equals a list with the same items.
 
     ``source`` is the lane's name, or a sequence with the source of each row; ``scores`` are the
-    scores by lane of each row, if given. ``matches`` returns the query's terms in each row; None if
-    the lane does not know.
+    scores by lane of each row, if given. ``matches`` returns the query's terms in each row,
+    ``stats`` the statistics of terms of the query in the chunks of its datasets, each with all that
+    it stands for (`Analyzer.variants`), None of other terms; each is None if the lane knows none.
     """
 
     rows: Sequence[CandidateRow]
     source: str | Sequence[str] = ""
     scores: Sequence[Mapping[str, float]] | None = None
     matches: Callable[[], TermMatches] | None = None
+    stats: Callable[[Collection[str]], CorpusStats | None] | None = None
 
     @classmethod
     def of(cls, candidates: Sequence[Candidate]) -> Candidates:
@@ -394,6 +395,7 @@ class Candidates(Sequence[Candidate]):
             source if isinstance(source, str) else [source[at] for at in places],
             None if scores is None else [scores[at] for at in places],
             None if matches is None else lambda: matches().at(places),
+            self.stats,
         )
 
     def __len__(self) -> int:
@@ -407,7 +409,15 @@ class Candidates(Sequence[Candidate]):
 
     def __getitem__(self, at: int | slice) -> Candidate | Candidates:
         if isinstance(at, slice):
-            return self.at(range(len(self.rows))[at])
+            source, scores, matches = self.source, self.scores, self.matches
+            places = list(range(len(self.rows))[at])
+            return Candidates(
+                self.rows[at],
+                source if isinstance(source, str) else source[at],
+                None if scores is None else scores[at],
+                None if matches is None else lambda: matches().at(places),
+                self.stats,
+            )
         negative, name, index, dataset_id, key = self.rows[at][:5]
         return Candidate(
             dataset_id=dataset_id,
@@ -431,36 +441,8 @@ class Candidates(Sequence[Candidate]):
 
 
 @attrs.frozen(kw_only=True, slots=True)
-class CachedQuestion:
-    """A question with a cached answer: the answer's key and the question's unit vector."""
-
-    key: int
-    vector: Vector = attrs.field(eq=vector_comparison, repr=False)
-
-
-@attrs.frozen(kw_only=True, slots=True)
-class CachedAnswer:
-    """A cached answer, as a store keeps it.
-
-    Attributes:
-        request: the digest of options, filters and configuration: everything that decides the
-            answer except the question's wording and the datasets' contents.
-        vector: the question's unit vector.
-        revisions: the revision of each searched dataset by its id.
-        created_at: when the search began.
-        body: the serialized answer, opaque to the store.
-    """
-
-    request: str
-    vector: Vector = attrs.field(eq=vector_comparison, repr=False)
-    revisions: Mapping[str, str]
-    created_at: datetime
-    body: str = attrs.field(repr=False)
-
-
-@attrs.frozen(kw_only=True, slots=True)
 class CacheStats:
-    """The number of cached answers, and of searches that hit or missed the cache."""
+    """The number of cached results, and of searches that hit or missed the cache."""
 
     entries: int = 0
     hits: int = 0

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal, TypedDict, overload
+from typing import Any, TypedDict, overload
 
 import attrs
 
 from triptych.errors import ValidationError
 from triptych.records.documents import DerivedSig
-from triptych.records.filters import FilterTree, Subject
+from triptych.records.filters import FilterTree, Subject, guarded
 from triptych.records.models import Message, ModelUsage
-from triptych.records.spaces import SparseVector
+from triptych.records.spaces import AnyVector
 from triptych.records.values import (
     EmbedKind,
     Layer,
     Mode,
     Scope,
-    Vector,
     check_text,
     to_layer,
     vector_comparison,
@@ -102,6 +101,12 @@ class Filter:
     fresh: DerivedSig | None = None
     within: FilterTree | None = None
 
+    def bounded(self, tree: FilterTree | None) -> Filter:
+        """Return this filter of the documents that pass ``tree``, whose statistics alone count."""
+        if tree is None:
+            return self
+        return attrs.evolve(self, tree=guarded(tree, self.tree), within=guarded(tree, self.within))
+
     def admits(self, subject: Subject) -> bool:
         """Whether ``subject`` passes both trees; freshness is not looked at."""
         return all(tree is None or tree.admits(subject) for tree in (self.within, self.tree))
@@ -109,34 +114,31 @@ class Filter:
     @property
     def is_trivial(self) -> bool:
         """Whether everything passes."""
-        return self == Filter()
+        return self.tree is None and self.fresh is None and self.within is None
 
 
 @attrs.frozen(kw_only=True, slots=True)
 class ResolvedQuery:
     """A query that `Service.search` has validated: the input of a `Retriever`.
 
-    ``dataset_ids`` exist; ``vector_dataset_ids`` are those whose vectors live in
-    ``embed_sig``, the embedder's space. ``top_k`` counts the hits that ``offset`` skips, too.
-    ``limit`` is how deep each lane should reach (lanes over-fetch: it is ``top_k`` or more).
-    ``as_of`` is the requested moment; lanes may ignore it, because they search a store of that
-    moment.
+    ``dataset_ids`` exist; ``datasets_of`` are, for each lane of vectors, those whose vectors are of
+    its model, and ``embed_sig`` is the embedder's signature. ``top_k`` counts the hits that
+    ``offset`` skips, too. ``limit`` is how deep each lane should reach (lanes over-fetch: it is
+    ``top_k`` or more).
 
     A `QueryRewriter` makes several of one query: ``text`` is what keyword lanes look for,
     ``embed_text`` ("" for ``text``) what vector lanes embed, as ``embed_kind``, and ``weight``
     how much the lists of this variant count in fusion. ``embed_texts`` are several texts whose
     mean vector is searched for, ``embed_own_text`` adds ``text`` to them, and ``group`` is the
-    variant's (see `QueryVariant`). ``vector`` is what vector lanes search for when the caller has
-    it already.
+    variant's (see `QueryVariant`). ``vectors`` are those that lanes of vectors search for, by
+    lane, where the caller has them already.
 
-    ``lanes`` are those that a hybrid search runs, None for all of them. ``sparse_dataset_ids``
-    are the datasets whose sparse vectors are of ``sparse_sig``, the sparse encoder's signature,
-    and ``sparse`` is what it made of ``text``.
+    ``lanes`` are those that a hybrid search runs, None for all of them.
     """
 
     text: str
     dataset_ids: tuple[str, ...]
-    vector_dataset_ids: tuple[str, ...] = ()
+    datasets_of: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
     embed_sig: str = ""
     mode: Mode | str
     layer: Layer
@@ -148,18 +150,14 @@ class ResolvedQuery:
     min_scores: Mapping[str, float] = attrs.field(factory=dict)
     filter: Filter = attrs.field(factory=Filter)
     keyword_boost: float = 0.0
-    as_of: int | datetime | None = None
     embed_text: str = ""
     embed_kind: EmbedKind = "query"
     embed_texts: tuple[str, ...] = ()
     embed_own_text: bool = False
     weight: float = 1.0
     group: str = ""
-    vector: Vector | None = attrs.field(default=None, eq=vector_comparison, repr=False)
+    vectors: Mapping[str, AnyVector] = attrs.field(factory=dict, eq=False, repr=False)
     lanes: tuple[str, ...] | None = None
-    sparse_dataset_ids: tuple[str, ...] = ()
-    sparse_sig: str = ""
-    sparse: SparseVector | None = attrs.field(default=None, repr=False)
 
     @property
     def embedded(self) -> tuple[tuple[EmbedKind, str], ...]:
@@ -177,16 +175,14 @@ class ResolvedQuery:
 class ChunkQuery:
     """One lane's question to a `ChunkRepo`: BM25 over ``text`` or nearness to ``vector``.
 
-    ``mode`` is BM25, VECTOR, or "sparse" for a `SparseVector`. ``embed_sig`` names the space that
-    ``vector`` lives in: the signature of the embedder, or of the sparse encoder.
+    ``mode`` is BM25, or the lane that ``vector`` is of. ``embed_sig`` names the space that
+    ``vector`` lives in: the signature of its model.
     """
 
     dataset_ids: tuple[str, ...]
-    mode: Mode | Literal["sparse"]
+    mode: Mode | str
     text: str = ""
-    vector: Vector | SparseVector | None = attrs.field(
-        default=None, eq=vector_comparison, repr=False
-    )
+    vector: AnyVector | None = attrs.field(default=None, eq=vector_comparison, repr=False)
     embed_sig: str = ""
     top_k: int = 10
     filter: Filter = attrs.field(factory=Filter)

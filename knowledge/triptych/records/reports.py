@@ -9,7 +9,8 @@ import attrs
 
 from triptych.errors import DerivationError, StoreError, TriptychError
 from triptych.records.documents import DatasetConfig
-from triptych.records.spaces import SparseSpace
+from triptych.records.spaces import StoredSpace
+from triptych.records.values import SpaceKind
 
 _NOTES = 10
 """The maximum number of other failures that a raised error names."""
@@ -81,7 +82,7 @@ class PutReport(_Failing):
     """The report of a bulk put: counts of documents, then of chunks.
 
     ``embedded`` chunks were sent to the embedder, ``reused`` chunks had vectors already, and
-    ``encoded`` chunks were sent to the sparse encoder. A document in ``failed`` with a
+    ``encoded`` chunks were sent to other models. A document in ``failed`` with a
     `DerivationError` is stored, but its derived data is missing. ``pending`` counts the documents
     that only keyword search finds until they get vectors: the embedder failed, or ``embed`` was
     "later".
@@ -129,7 +130,7 @@ class EmbedReport(_Failing):
     """The report of embedding: ``documents`` now have all their vectors, ``pending`` still lack
     some.
 
-    ``embedded`` texts were sent to the embedder, ``encoded`` texts to the sparse encoder;
+    ``embedded`` texts were sent to the embedder, ``encoded`` texts to other models;
     ``reused`` chunks got a vector that the dataset already had. A document whose texts could not be
     embedded is in ``failed`` and is also pending.
     """
@@ -174,9 +175,9 @@ class RebuildReport(_Failing):
 
     ``embedded`` counts chunks and re-embedded layers, ``reused`` chunks, and ``removed`` the names
     whose derived data had no source. A document with fresh chunks that only got embeddings counts
-    as rebuilt, one that only got sparse vectors as fresh; ``encoded`` counts the texts that got
-    sparse vectors. ``pending`` counts documents that lack vectors, and ``expired`` the expired
-    documents that were deleted.
+    as rebuilt, one that only got vectors of other models than the embedder as fresh; ``encoded``
+    counts the texts that got those. ``pending`` counts documents that lack vectors, and ``expired``
+    the expired documents that were deleted.
     """
 
     checked: int = 0
@@ -215,8 +216,7 @@ class DatasetStats:
     sorted by signature: one space, unless a rebuild with another embedder is unfinished.
     ``pending`` counts the documents with chunks that lack a vector of the current model,
     ``pending_chunks`` these chunks; keyword search finds them, and they are not stale.
-    ``sparse_spaces`` lists the sparse vectors by encoder, and ``sparse_pending`` counts the
-    documents with chunks that lack a sparse vector of the current encoder.
+    ``further_spaces`` lists the vectors of other models than embedders.
     """
 
     dataset_id: str
@@ -230,8 +230,18 @@ class DatasetStats:
     spaces: tuple[EmbeddingSpace, ...] = ()
     pending: int = 0
     pending_chunks: int = 0
-    sparse_spaces: tuple[SparseSpace, ...] = ()
-    sparse_pending: int = 0
+    further_spaces: tuple[StoredSpace, ...] = ()
+
+    @property
+    def further_pending(self) -> int:
+        """How often a document waits for vectors of another model than the embedder."""
+        return sum(each.pending for each in self.further_spaces)
+
+    def pending_in(self, kind: SpaceKind) -> int:
+        """Return how many documents wait for vectors of the current model of a kind."""
+        if kind == "dense":
+            return self.pending
+        return sum(each.pending for each in self.further_spaces if each.kind == kind)
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -311,7 +321,7 @@ class PurgeReceipt:
     They are taken just before the delete, and may miss what another writer stores in between.
     ``name`` is None if the dataset was purged. ``versions`` counts old versions, ``vectors`` chunks
     with a vector, and ``layers`` includes the layers of the document's folders and dataset.
-    ``answers`` counts entries of the semantic cache, ``requests`` the responses that servers kept
+    ``answers`` counts results of the semantic cache, ``requests`` the responses that servers kept
     for repeated requests, ``questions`` the logged questions that were deleted or named the
     document. ``terms`` is as in `ScrubReport`. ``beyond`` names places that may still hold the
     text. For a restricted caller ``questions`` and ``requests`` are 0 and ``terms`` is None.

@@ -19,10 +19,12 @@ from __future__ import annotations
 
 import base64
 import functools
+import math
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
+from operator import attrgetter
 from pathlib import PurePath
 from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -37,19 +39,20 @@ from triptych.records.values import Vector
 
 T = TypeVar("T")
 View = Callable[[Any], Any]
-"""What a record is shown as: one of its class."""
+"""What a record is shown as, one of its class; and a number that is not finite."""
 
 NOT_PLAIN: Final = {"plain": False}
 
 _Reader = Callable[[Any], Any]
-_BARE = frozenset({str, int, float, bool, types.NoneType})
+_BARE = frozenset({str, int, bool, types.NoneType})
 _ATOMS = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
 def to_dict(value: Any, view: View | None = None) -> Any:
     """``value``, a record or whatever a record holds, as plain data of its own.
 
-    ``view`` is given each record, and answers with the one to write for it.
+    ``view`` is given each record, and each number that JSON has not (NaN, an infinite one), and
+    answers with what to write for it.
 
     Raises:
         TypeError: it is, or holds, something that has no plain form.
@@ -72,19 +75,28 @@ def _plain(value: Any, outside: bool, view: View | None) -> Any:
     kind: Any = type(value)
     if kind in _BARE:
         return value
+    if kind is float:
+        return value if view is None or math.isfinite(value) else view(value)
     if kind is tuple or kind is list:  # the most of what a record holds
         return [v if type(v) in _BARE else _plain(v, outside, view) for v in value]
-    if names := _names(kind, outside):
-        shown = value if view is None else view(value)
-        fields = {name: getattr(shown, name) for name in names}
-        if isinstance(fields.get("metadata"), Mapping):
+    if isinstance(value, str):
+        return str(value)
+    if (getter := _getter(kind, outside)) is not None:
+        fields: dict[str, Any] = dict(getter(value if view is None else view(value)))
+        if fields.get("metadata") and isinstance(fields["metadata"], Mapping):
             fields["metadata"] = metadata_to_plain(fields["metadata"])
-        return {k: v if type(v) in _BARE else _plain(v, outside, view) for k, v in fields.items()}
+        for name, each in fields.items():
+            if type(each) not in _BARE:
+                fields[name] = _plain(each, outside, view)
+        return fields
     if isinstance(value, Mapping):
-        return {str(key): _plain(each, outside, view) for key, each in value.items()}
+        return {
+            str(key): each if type(each) in _BARE else _plain(each, outside, view)
+            for key, each in value.items()
+        }
     if isinstance(value, tuple | list):
         return [_plain(each, outside, view) for each in value]
-    if isinstance(value, str | PurePath):
+    if isinstance(value, PurePath):
         return str(value)
     if isinstance(value, datetime):
         return value.isoformat()
@@ -122,6 +134,16 @@ def _names(kind: Any, outside: bool = False) -> tuple[str, ...]:
         return ()
     shown = getattr(kind, "__plain_properties__", ()) if outside else ()
     return (*(field.name for field in _fields(kind)), *shown)
+
+
+@functools.cache
+def _getter(kind: Any, outside: bool) -> Callable[[Any], Iterable[tuple[str, Any]]] | None:
+    """What reads names and values of a record at once; None for a class that is none."""
+    names = _names(kind, outside)
+    if not names:
+        return None
+    get = attrgetter(*names) if len(names) > 1 else lambda record: (getattr(record, names[0]),)
+    return lambda record: zip(names, get(record), strict=True)
 
 
 def plain_hints(kind: Any, known: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import add
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar, get_args
 
 import attrs
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from triptych.errors import ValidationError
 from triptych.records.documents import DatasetConfig
-from triptych.records.values import Vector
+from triptych.records.values import SpaceKind, Vector
 
 
 def cosine_similarity(
@@ -165,20 +166,7 @@ class SparseVector:
         return cls(indices, np.frombuffer(body, "<f4", count, width * count))
 
 
-@attrs.frozen(kw_only=True, slots=True)
-class SparseSpace:
-    """The number of sparse vectors of one encoder in a dataset: one for each distinct text.
-
-    ``size`` is their size in the store in bytes.
-    """
-
-    sparse_sig: str
-    vectors: int
-    size: int = 0
-
-
-SpaceKind: TypeAlias = Literal["dense", "sparse"]
-"""Whether the vectors of a space are of an embedder or of a sparse encoder."""
+KINDS: tuple[SpaceKind, ...] = get_args(SpaceKind)
 
 AnyVector: TypeAlias = Vector | SparseVector
 
@@ -194,12 +182,58 @@ class VectorSpace(Generic[V]):
 
     def serves(self, config: DatasetConfig | None) -> bool:
         """Return whether searches of a dataset with this configuration use the space."""
-        if config is None or not self.sig:
-            return False
-        return self.sig == (config.embed_sig if self.kind == "dense" else config.sparse_sig)
+        return config is not None and bool(self.sig) and self.sig == config.sigs[self.kind]
 
 
 AnySpace: TypeAlias = VectorSpace[Any]
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class StoredSpace:
+    """The vectors of one model in one dataset, one for each distinct text: not of an embedder.
+
+    Attributes:
+        kind: the kind of the space.
+        sig: the model's signature.
+        vectors: how many there are.
+        size: their size in the store in bytes.
+        pending: the documents that wait for vectors, if searches use the space.
+    """
+
+    kind: SpaceKind
+    sig: str
+    vectors: int = 0
+    size: int = 0
+    pending: int = 0
+
+
+def serving(config: DatasetConfig | None) -> tuple[AnySpace, ...]:
+    """Return the spaces that searches of a dataset with this configuration use."""
+    sigs = {} if config is None else config.sigs
+    return tuple(VectorSpace(kind, sig) for kind in KINDS if (sig := sigs.get(kind)))
+
+
+def further(config: DatasetConfig | None) -> tuple[AnySpace, ...]:
+    """Return those of `serving` that are not dense."""
+    return tuple(space for space in serving(config) if space.kind != "dense")
+
+
+def vector_text(vector: Any) -> str:
+    """Return a vector that is not dense as text."""
+    return base64.b64encode(vector.to_bytes()).decode("ascii")
+
+
+def vector_of_text(kind: SpaceKind, text: str) -> Any:
+    """Return the vector of this kind that `vector_text` wrote.
+
+    Raises:
+        ValueError: it is something else, or damaged.
+    """
+    return CODECS[kind].from_bytes(base64.b64decode(text, validate=True))
+
+
+CODECS: Mapping[SpaceKind, type[SparseVector]] = {"sparse": SparseVector}
+"""What reads and writes the vectors of each kind that is not dense."""
 
 
 def dense(embed_sig: str) -> VectorSpace[Vector]:
@@ -210,20 +244,3 @@ def dense(embed_sig: str) -> VectorSpace[Vector]:
 def sparse(sparse_sig: str) -> VectorSpace[SparseVector]:
     """Return the space of a sparse encoder."""
     return VectorSpace("sparse", sparse_sig)
-
-
-@attrs.frozen(kw_only=True, slots=True)
-class SpaceCount:
-    """The vectors of one space in a dataset.
-
-    Attributes:
-        space: the space.
-        vectors: the number of distinct texts with a vector.
-        dimension: the dimension of the vectors; 0 before the first and for sparse vectors.
-        size: the size of sparse vectors in the store, in bytes.
-    """
-
-    space: AnySpace
-    vectors: int
-    dimension: int = 0
-    size: int = 0

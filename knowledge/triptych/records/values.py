@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -23,6 +24,9 @@ StaleReason = Literal["source", "chunker", "prompt", "embedder", "input", "vecto
 
 EmbedKind = Literal["document", "query"]
 """The role of a text for an embedder: a stored passage or a question."""
+
+SpaceKind = Literal["dense", "sparse"]
+"""Whether the vectors of a space are of an embedder or of a sparse encoder."""
 
 EmbedWhen = Literal["now", "later"]
 """When the vectors of a stored document are made: in the call, or by `Service.embed_pending`."""
@@ -75,9 +79,12 @@ class EventKind(StrEnum):
 
 
 _E = TypeVar("_E", bound=StrEnum)
+_MODES = frozenset(Mode)
 
 
 def _member(kind: type[_E], value: object) -> _E:
+    if isinstance(value, kind):
+        return value
     try:
         return kind(str(value))
     except ValueError:
@@ -114,7 +121,7 @@ def is_valid_layer(value: object) -> bool:
 
 def is_valid_mode(value: object) -> bool:
     """Return whether ``value`` is a `Mode` or the string of one."""
-    return isinstance(value, str) and value in set(Mode)
+    return isinstance(value, str) and value in _MODES
 
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -187,6 +194,45 @@ def whole(**bounds: int) -> Callable[[Any, Any, Any], None]:
 
     def check(instance: Any, field: Any, value: Any) -> None:
         check_whole(value, field.name, **bounds)
+
+    return check
+
+
+def check_number(
+    value: Any,
+    what: str,
+    *,
+    least: float = 0,
+    above: bool = False,
+    most: float = sys.float_info.max,
+    of: str = "",
+) -> float:
+    """``value`` as a float, if it is a finite number; a bool is none.
+
+    Args:
+        what: the argument, as the error calls it.
+        least, most: its bounds; with ``above`` it is not ``least`` itself.
+        of: its unit, such as "seconds".
+
+    Raises:
+        ValidationError: it is something else.
+    """
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if is_number and least <= value <= most and not (above and value == least):
+        return float(value)
+    unit = f"a number of {of}" if of else "a finite number"
+    first, last = f"{'above' if above else 'from'} {least:g}", "" if above else " up"
+    if most < sys.float_info.max:
+        last = f", at most {most:g}" if above else f" to {most:g}"
+    raise ValidationError(f"{what} is {unit} {first}{last}, not {value!r:.60}")
+
+
+def number(called: str = "", **bounds: Any) -> Callable[[Any, Any, Any], None]:
+    """A validator of a field, which is a number within `check_number`'s ``bounds``; the error calls
+    it ``called``, or by its name."""
+
+    def check(instance: Any, field: Any, value: Any) -> None:
+        check_number(value, called or field.name, **bounds)
 
     return check
 

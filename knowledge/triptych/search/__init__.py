@@ -4,6 +4,6 @@ The stub ``__init__.pyi`` lists what a caller gives to a search, each with the m
 it; it is imported when it is first used.
 """
 
-from triptych._internal.lazy import lazy_exports
+from triptych.runtime.lazy import lazy_exports
 
 __all__, __getattr__, __dir__ = lazy_exports(__name__, __file__)

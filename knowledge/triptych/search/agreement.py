@@ -10,10 +10,10 @@ from itertools import islice
 import attrs
 
 from triptych.contracts import ChunkRepo
-from triptych.derivation.deriver import Deriver
 from triptych.records import Mode, Query, Result
 from triptych.search.pipeline import SearchPipeline
 from triptych.search.query import has_words
+from triptych.vectors.lanes import ModelSet
 
 MOST_DATASETS = 20
 """Datasets of a store that are asked at once; each takes up to forty searches."""
@@ -27,7 +27,7 @@ what was measured."""
 
 
 def disagreement(
-    searches: SearchPipeline, chunks: ChunkRepo, derivation: Deriver, dataset_id: str
+    searches: SearchPipeline, chunks: ChunkRepo, models: ModelSet, dataset_id: str
 ) -> str | None:
     """What to try where the lanes agree less than usual; None where they do, or are not two.
 
@@ -37,12 +37,11 @@ def disagreement(
         TriptychError: a search failed.
     """
     config = chunks.config(dataset_id)
-    derivation = derivation.of_config(config)
-    if config is None or derivation.embedder is None or config.embed_sig != derivation.embed_sig:
+    if config is None or models.embedder is None or config.embed_sig != models.embed_sig:
         return None
     if len(chunks.doc_names(dataset_id)) < _FEWEST:
         return None
-    texts = [each for each in _lines(chunks, dataset_id) if derivation.coverage.admits(each)]
+    texts = [each for each in _lines(chunks, dataset_id) if models.coverage.admits(each)]
     found: list[list[Result]] = []
     plain = attrs.evolve(searches.derived(), observer=None)
     for mode in (Mode.BM25, Mode.VECTOR):

@@ -2,7 +2,7 @@
 
 A calibration leads from the lanes' signals to whether a result answers its question. It holds for
 one dataset, as one embedder and one analyzer see it, and is kept in the store's settings.
-`triptych.evaluation.calibrate` makes it from questions with and without an answer.
+`triptych_evaluation.calibrate` makes it from questions with and without an answer.
 """
 
 from __future__ import annotations
@@ -278,7 +278,7 @@ class ResultJudge:
             terms = get_analyzer(language).analyze_query(variant.text)
             stats = None
             if self._stats is not None and any(each.lane == "bm25" for each in several):
-                stats = query_stats(self._stats, [dataset_id], language, variant.text)
+                stats = query_stats(self._stats, language, variant, several)
             for name, value in signals_of(several, terms, stats).items():
                 best[name] = max(value, best.get(name, value))
         return best

@@ -11,11 +11,10 @@ from typing import Any
 import attrs
 
 from triptych._internal.digests import digest
-from triptych._internal.numbers import number
 from triptych.contracts import Retriever
 from triptych.errors import ValidationError
 from triptych.records import Message
-from triptych.records.values import whole
+from triptych.records.values import number, whole
 from triptych.search.request import SearchRequest
 from triptych.search.syntax import TextConditions
 from triptych.text import get_analyzer
@@ -23,12 +22,12 @@ from triptych.text import get_analyzer
 
 @attrs.frozen(kw_only=True)
 class SemanticCache:
-    """The options of the semantic cache, which stores the results of searches.
+    """The options of the semantic cache, which keeps the results of searches.
 
     Attributes:
         threshold: the minimum cosine, above 0, at which two questions count as the same. Below 0.85
             they rarely have the same meaning; above 0.95 they have nearly the same wording.
-        hours: how long a result may be used; 0 until a write may change it.
+        hours: how long a result may be used at most; 0 until the next write to the store.
         entries: the maximum number of results; the oldest are dropped first.
     """
 
@@ -141,7 +140,7 @@ def request_digest(
     are in it: two questions that differ by one of them are near to each other, and ask for
     different things.
     """
-    query = attrs.evolve(request.query, text="", vector=None)
+    query = attrs.evolve(request.query, text="", vectors={})
     codes = _codes(request.query.text)
     return digest(
         _FORM,

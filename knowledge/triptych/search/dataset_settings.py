@@ -7,23 +7,22 @@ from collections.abc import Sequence
 from typing import Final
 
 from triptych.contracts import SettingsStore
+from triptych.derivation.layer_journal import LayerJournal, dataset_of_layers
 from triptych.vectors.refused import REFUSED_SETTINGS
 
 CALIBRATION_SETTINGS: Final = "answerability/"
 """The calibration of a dataset: `triptych.search.answerability`."""
 
-TUNED_SETTINGS: Final = "tuned/"
-"""A ranker that an earlier version tuned for the dataset. Searches do not read it."""
-
 GOLDEN_SETTINGS: Final = "golden/"
 """Golden questions about a dataset, as ``triptych eval`` reads them: those kept in the console."""
 
-DATASET_SETTINGS: Final = (CALIBRATION_SETTINGS, TUNED_SETTINGS, GOLDEN_SETTINGS, REFUSED_SETTINGS)
+DATASET_SETTINGS: Final = (CALIBRATION_SETTINGS, GOLDEN_SETTINGS, REFUSED_SETTINGS)
 
 
 def dataset_of(key: str) -> str | None:
     """The dataset that the setting ``key`` is of, None if it is of none."""
-    return next((key[len(p) :] for p in DATASET_SETTINGS if key.startswith(p)), None)
+    found = next((key[len(p) :] for p in DATASET_SETTINGS if key.startswith(p)), None)
+    return dataset_of_layers(key) if found is None else found
 
 
 def forget_settings(
@@ -33,6 +32,8 @@ def forget_settings(
     if settings is not None:
         for prefix in of:
             set_at_last(settings, prefix + dataset_id, None)
+        if of is DATASET_SETTINGS:
+            LayerJournal(settings).forget(dataset_id)
 
 
 def forget_judgements(settings: SettingsStore | None, dataset_id: str, name: str) -> int:

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triptych import deadlines
-from triptych._internal.numbers import check_number, number
 from triptych.contracts import HitReader
 from triptych.errors import ValidationError
 from triptych.records import Hit, Layer, ResolvedQuery
+from triptych.records.values import check_number, number
 from triptych.search.fusion import min_max
 from triptych.search.query import MAX_TOP_K, over_fetch
 from triptych.text.sentences import shingles

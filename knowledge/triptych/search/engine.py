@@ -16,7 +16,7 @@ import attrs
 from triptych import telemetry
 from triptych._internal.turns import SEARCHES
 from triptych._internal.wording import FailureWarning
-from triptych.contracts import Ranker, Retriever, Store
+from triptych.contracts import Ranker, Retriever
 from triptych.contracts.lane_warnings import collected_warnings
 from triptych.errors import CancelledError, NotAvailableError, ValidationError
 from triptych.records import Candidate, Candidates, ChunkPlace, Mode, RankedList, ResolvedQuery
@@ -115,21 +115,6 @@ class SearchEngine:
     def retrievers(self) -> tuple[Retriever, ...]:
         """All lanes, in the order of each target."""
         return tuple(each for several in self._targets.values() for each in several)
-
-    def over(self, store: Store, other: Callable[[Retriever], Retriever | None]) -> SearchEngine:
-        """Return this engine over another store. Close it separately.
-
-        ``other`` returns the replacement of a lane without ``over``; None drops the lane.
-        """
-        moved: dict[Target, list[Retriever]] = {}
-        for target, retrievers in self._targets.items():
-            moved[target] = []
-            for each in retrievers:
-                over: Callable[[Store], Retriever] | None = getattr(each, "over", None)
-                lane = other(each) if over is None else over(store)
-                if lane is not None:
-                    moved[target].append(lane)
-        return SearchEngine(moved["chunk"], moved["layer"], moved["document"], self.ranker)
 
     def retrieve(
         self,

@@ -8,9 +8,7 @@ from math import inf
 
 import attrs
 
-from triptych.contracts import Postprocessor, Store
-from triptych.derivation.deriver import Deriver
-from triptych.derivation.living_documents import LivingDocuments
+from triptych.contracts import Store
 from triptych.errors import NotFoundError, ValidationError
 from triptych.records import (
     NO_CHUNK,
@@ -25,13 +23,12 @@ from triptych.records import (
     Hit,
     LaneRank,
     Layer,
-    Mode,
     Obstacle,
     RankedList,
     ResolvedQuery,
     StaleReason,
 )
-from triptych.records.documents import has_expired
+from triptych.records.documents import document_subject, has_expired
 from triptych.records.filters import (
     EXPIRES_AT,
     HEADING,
@@ -42,6 +39,7 @@ from triptych.records.filters import (
 )
 from triptych.records.metadata import text_of
 from triptych.records.unread import Unread
+from triptych.search.code_ranking import CodeRanking, code_places, factors
 from triptych.search.engine import SearchEngine
 from triptych.search.hydration import subject_of
 from triptych.search.listing import TextVerifier
@@ -49,6 +47,7 @@ from triptych.search.query import has_words
 from triptych.search.request import Found, SearchRequest
 from triptych.search.trace import Stage, traced
 from triptych.text import get_analyzer, label_of, titles_of
+from triptych.vectors.lanes import ModelSet
 
 _LOOKED = 1_000  # how far down each lane is searched for the document
 _NOT_ALONE = ("stale", "no_vectors", "min_score")  # what does not keep a document out by itself
@@ -60,14 +59,12 @@ Find = Callable[[SearchRequest], Found]
 class Explainer:
     """Searches once more, and looks for one document at every stage.
 
-    ``steps`` are the pipeline's, and ``find`` runs it.
+    ``find`` runs the pipeline.
     """
 
     _store: Store
-    _living: LivingDocuments
-    _derivation: Deriver
+    _models: ModelSet
     _engine: SearchEngine
-    _steps: Sequence[Postprocessor]
     _find: Find
 
     def explain(self, request: SearchRequest, doc_name: str) -> Explanation:
@@ -87,11 +84,7 @@ class Explainer:
         shown = found.hits[: query.top_k]
         rank = _place(shown, info)
         lanes, best = self._lanes(request, found, info)
-        keep = None
-        if request.conditions is not None:
-            keep = TextVerifier(self._store, request.target, request.conditions)
-        depth = max([query.top_k, *(step.depth(query) for step in self._steps)])
-        fused = self._engine.retrieve(request.target, request.variants, depth, keep).candidates
+        fused = stages[0].ranking
         at = _place(fused, info)
         matched, lacking = self._words(request, info)
         explanation = Explanation(
@@ -104,6 +97,7 @@ class Explainer:
             lanes=lanes,
             matched=matched,
             lacking=lacking,
+            as_code=_as_code(stages, query, info),
             stale=self._stale(request, info, sig),
             warnings=(*request.warnings, *found.warnings, *_unread(info)),
         )
@@ -222,8 +216,7 @@ class Explainer:
     ) -> StaleReason | None:
         if sig is None:
             return None
-        derivation = self._derivation.of_space(request.spaces.get(info.dataset_id, ""))
-        return sig.stale_reason(derivation.expected_signature(info))
+        return self._models.stale_reason(sig, info)
 
     def _stored(
         self,
@@ -234,9 +227,11 @@ class Explainer:
     ) -> Iterator[Obstacle]:
         """What is in the way before anything is ranked."""
         query = request.query
-        if self._living.hides(info):
+        within = query.filter.within
+        if within and not within.admits(document_subject(info)):
             message = f"it expired at {info.system.expires_at}: no search finds it any more"
             yield Obstacle(kind="expired", message=message)
+            return
         if request.target == "layer":
             if not any(each.score is not None for each in so_far.lanes) and not self._has(
                 info, query.layer
@@ -253,10 +248,14 @@ class Explainer:
         if so_far.stale not in (None, "vector"):
             message = f"what is searched of it is stale ({so_far.stale}): `triptych rebuild`"
             yield Obstacle(kind="stale", message=message)
-        lane = next((each for each in so_far.lanes if each.lane == Mode.VECTOR), None)
-        if sig is not None and lane is not None and lane.score is None:
-            message = "its vectors are still to come: `triptych embed` makes them"
-            yield Obstacle(kind="no_vectors", message=message)
+        absent = {each.lane for each in so_far.lanes if each.score is None}
+        for lane in self._models.lanes if sig is not None else ():
+            waiting = lane.name in absent and self._store.chunks.waiting(
+                info.dataset_id, lane.space, [info.name]
+            )
+            if waiting:
+                message = f"its {lane.vectors} are still to come: `triptych embed` makes them"
+                yield Obstacle(kind="no_vectors", message=message)
 
     def _chunks(self, info: DocumentInfo) -> Sequence[DerivedChunk]:
         return list(self._store.chunks.iter_chunks(info.dataset_id, info.name))
@@ -315,7 +314,22 @@ def _dropped(stages: Sequence[Stage], info: DocumentInfo, top_k: int) -> Iterato
     for earlier, stage in pairwise(stages):
         before, after = _place(earlier.ranking, info), _place(stage.ranking[:top_k], info)
         if stage.kind == "step" and after is None and before is not None and before <= top_k:
-            yield Obstacle(kind="step", message=f"the step {stage.name} leaves it out")
+            at = _place(stage.ranking, info)
+            does = "leaves it out" if at is None else f"makes it number {at}"
+            yield Obstacle(kind="step", message=f"the step {stage.name} {does}")
+
+
+def _as_code(stages: Sequence[Stage], query: ResolvedQuery, info: DocumentInfo) -> tuple[str, ...]:
+    """What the step for code counted for the document's best passage."""
+    for earlier, stage in pairwise(stages):
+        best = next((each for each in stage.ranking if _is(each, info)), None)
+        if stage.name == CodeRanking.__name__ and isinstance(best, Hit):
+            before = [each for each in earlier.ranking if isinstance(each, Hit)]
+            code = [before[at] for at in code_places(before)]
+            for hit, own in zip(code, factors(query, code), strict=True):
+                if _is(hit, info) and hit.chunk_index == best.chunk_index:
+                    return tuple(f"{why} (×{factor:.2f})" for why, factor in own.items())
+    return ()
 
 
 def _filtered(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -41,12 +40,16 @@ def file_locator(store: SettingsStore) -> Callable[[], Callable[[DocumentInfo], 
     """
 
     def locate() -> Callable[[DocumentInfo], Path | None]:
-        # Read where a document is of a sync at all: every search asks.
-        folders = functools.cache(lambda: synced_folders(store))
+        folders: Mapping[str, tuple[Path, str]] | None = None
 
         def file_of(info: DocumentInfo) -> Path | None:
+            nonlocal folders
             root = info.system.sync_root
-            folder, prefix = folders().get(root, (None, "")) if root else (None, "")
+            if not root:
+                return None
+            # Read where a document is of a sync at all: every search asks.
+            folders = synced_folders(store) if folders is None else folders
+            folder, prefix = folders.get(root, (None, ""))
             if folder is None or not info.name.startswith(prefix):
                 return None
             path = folder / info.name.removeprefix(prefix)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from triptych._internal.wording import did_you_mean
-from triptych.derivation.living_documents import LivingDocuments
-from triptych.records import And, Condition, DocumentInfo, FilterTree, Or
-from triptych.records.filters import NAME
+from triptych.contracts import DocumentRepo
+from triptych.records import And, Condition, DocumentInfo, FilterTree, Or, ResolvedQuery
+from triptych.records.filters import NAME, all_of
 from triptych.records.metadata import comparison_key
 
 _LOOKED_AT = 1_000  # documents of a dataset whose fields are read
@@ -21,20 +21,19 @@ _KINDS = {
 }
 
 
-def filter_hints(
-    living: LivingDocuments, dataset_ids: Sequence[str], tree: FilterTree | None
-) -> Iterator[str]:
-    """Say why nothing passes ``tree``, where it names what no document has.
+def filter_hints(documents: DocumentRepo, query: ResolvedQuery) -> Iterator[str]:
+    """Say why nothing passes the filter of ``query``, where it names what no document has.
 
     It reads up to 1,000 documents of each dataset: call it only where nothing was found.
     """
 
     def some(where: FilterTree | None, limit: int = 1) -> list[DocumentInfo]:
-        narrowed = [(each, living.narrow([each], where)) for each in dict.fromkeys(dataset_ids)]
-        list_ = living.stored.list
-        return [info for name, asked in narrowed for info in list_(name, limit=limit, where=asked)]
+        within = all_of(query.filter.within, where)
+        datasets = dict.fromkeys(query.dataset_ids)
+        pages = (documents.list(each, limit=limit, where=within) for each in datasets)
+        return [info for page in pages for info in page]
 
-    asked = list(_asked(tree))
+    asked = list(_asked(query.filter.tree))
     for each in asked:
         if (each.field, each.operator) == (NAME, "starts") and not some(each) and some(None):
             texts = " or ".join(repr(text) for _, text in each.values)

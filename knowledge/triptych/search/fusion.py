@@ -10,7 +10,6 @@ from typing import Any, TypeVar, overload
 import attrs
 import numpy as np
 
-from triptych._internal.numbers import number
 from triptych.contracts import Ranker
 from triptych.errors import ValidationError
 from triptych.records import (
@@ -21,7 +20,7 @@ from triptych.records import (
     RankedList,
     ResolvedQuery,
 )
-from triptych.records.values import whole
+from triptych.records.values import number, whole
 from triptych.search.evidence import (
     KeywordEvidence,
     deviation,
@@ -121,7 +120,7 @@ class _PerCandidate(Sequence[_Value]):
 
     def __getitem__(self, at: int | slice) -> _Value | Sequence[_Value]:
         if isinstance(at, slice):
-            return [self[each] for each in range(len(self))[at]]
+            return _PerCandidate(self._rows[at], self._value_of)
         return self._value_of(_KEY(self._rows[at]))
 
 

@@ -10,11 +10,11 @@ from typing import Final
 
 from triptych._internal.concurrency import map_ordered
 from triptych._internal.model_texts import check_prompt
-from triptych._internal.numbers import check_number
 from triptych.contracts import LLM, QueryProbe
 from triptych.contracts.models import check_llm
 from triptych.errors import ProviderError, ValidationError
 from triptych.records import Mode, Query, QueryVariant, Rewriting, check_whole
+from triptych.records.values import check_number
 from triptych.search.model_rewriters import ModelCalls, as_it_came, check_seconds
 
 HYDE_PROMPT: Final = """\

@@ -12,8 +12,6 @@ import attrs
 
 from triptych._internal.turns import SEARCHES
 from triptych.contracts import DocLevelSearcher, HitReader, Store
-from triptych.derivation.deriver import Deriver
-from triptych.derivation.living_documents import LivingDocuments
 from triptych.errors import ModelMismatchError, NotAvailableError
 from triptych.records import (
     Candidate,
@@ -40,31 +38,20 @@ from triptych.search.engine import Target
 from triptych.search.request import SearchRequest
 from triptych.search.syntax import merge_where, parse_query
 from triptych.text import headings_in, titles_of
+from triptych.vectors.lanes import ModelSet
 
 
 @attrs.frozen(kw_only=True)
 class Hydrated:
     """The hits of some candidates, in their order.
 
-    ``complete`` is whether each candidate has one, and ``vanished`` whether one was replaced or
-    removed after the lanes had found it.
+    ``complete`` is whether each candidate has one.
     ``versions`` holds the version of each document in the snapshot that the hits were read in.
     """
 
     hits: Sequence[Hit]
     complete: bool
-    vanished: bool
     versions: Mapping[tuple[str, str], int]
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What a search that ends with these says."""
-        if not self.vanished:
-            return ()
-        return (
-            "documents were replaced again and again while the search read them, and may be "
-            "missing from it: search once more",
-        )
 
 
 _AT_ONCE = 100  # hits that are made between two looks at who waits
@@ -75,21 +62,16 @@ class Hydrator:
     """Reads what candidates stand for, and says what of it is stale."""
 
     _store: Store
-    _living: LivingDocuments
-    _derivation: Deriver
+    _models: ModelSet
     _whole: DocLevelSearcher | None
     _locate: Callable[[], Callable[[DocumentInfo], Path | None]] | None = None
-
-    @property
-    def reads_documents(self) -> bool:
-        """Whether whole documents can be read."""
-        return self._whole is not None
 
     def hits(self, request: SearchRequest, candidates: Sequence[Candidate]) -> Hydrated:
         """Return the hits of ``candidates``, all read in one snapshot.
 
-        Stale hits are left out when the request asks for fresh ones. A lane that knows no keys
-        names a chunk by its place: such a chunk is read by itself.
+        Stale hits are left out when the request asks for fresh ones, and what a lane finds that is
+        not stored, as one over an index of somebody's own may. A lane that knows no keys names a
+        chunk by its place: such a chunk is read by itself.
         """
         known = Candidates.of(candidates)  # rows need not become records
         keys = [row[4] for row in known.rows]
@@ -97,16 +79,17 @@ class Hydrator:
             request.target, [each for each in keys if not isinstance(each, ChunkPlace)]
         )
         hits: list[Hit] = []
-        vanished = False
+        within = request.query.filter.within
         versions: dict[tuple[str, str], int] = {}
         path_of = None if self._locate is None or not keys else self._locate()
         for at, key in enumerate(keys):
             unit = self._chunk_at(key) if isinstance(key, ChunkPlace) else found.get(key)
             if at % _AT_ONCE == 0:
                 SEARCHES.pass_on("the search")
-            # The filter leaves out what had expired when it was made.
-            if unit is None or self._living.hides(unit.document):
-                vanished = vanished or unit is None
+            if unit is None:
+                continue
+            # A lane of others may name what the search must not see.
+            if within and unit.document and not within.admits(document_subject(unit.document)):
                 continue
             scores = {} if known.scores is None else known.scores[at]
             hit = self.hit(request, unit, -known.rows[at][0], scores)
@@ -119,33 +102,32 @@ class Hydrator:
             if unit.document is not None:
                 versions[hit.dataset_id, hit.doc_name] = unit.document.version
         complete = len(hits) == len(keys)
-        return Hydrated(hits=hits, complete=complete, vanished=vanished, versions=versions)
+        return Hydrated(hits=hits, complete=complete, versions=versions)
 
     def hit(
         self, request: SearchRequest, found: StoredUnit, score: float, scores: Mapping[str, float]
     ) -> Hit | None:
         """Return the hit of a unit that was read already; None if the request leaves it out."""
         chunk, layer, document = found.chunk, found.layer, found.document
-        fields: dict[str, Any]
         if layer is not None:
             stale = self._layer_stale(request, found, layer)
             fields = _layer_fields(layer)
         elif document is None or (chunk is None and request.target != "document"):
             return None
         else:
-            derivation = self._derivation.of_space(request.spaces.get(document.dataset_id, ""))
-            stale = found.sig.stale_reason(derivation.expected_signature(document))
+            stale = self._models.stale_reason(found.sig, document)
             fields = _document_fields(found, document) if chunk is None else chunk_fields(chunk)
         if stale == "vector":
             stale = None  # it is of the newest text: the result has a warning for all of them
         if stale is not None and request.query.filter.fresh is not None:
             return None
+        dataset_id = fields["dataset_id"]
         return Hit(
             **fields,
             score=score,
             scores=scores,
             metadata={} if document is None else document.metadata,
-            terms=request.terms_in(fields["dataset_id"]),
+            terms=request.terms.get(dataset_id) or request.terms_in(dataset_id),
             stale=stale,
         )
 
@@ -199,7 +181,7 @@ class Hydrator:
         return layer_stale_reason(
             found.sig,
             found.document,
-            self._derivation.of_space(request.spaces.get(layer.dataset_id, "")).embed_sig,
+            self._models.embed_sig,
             partial(inputs, layer.doc_name),
         )
 
@@ -276,7 +258,6 @@ class StoreHitReader:
 
     Attributes:
         warnings: what the steps reported.
-        missed: whether a document was no longer at the version of a hit.
     """
 
     def __init__(
@@ -292,7 +273,6 @@ class StoreHitReader:
         self._documents: dict[_Place, SourceDocument | None] = {}
         self._sets: dict[_Place, Sequence[DerivedChunk]] = {}
         self.warnings: list[str] = []
-        self.missed: bool = False
 
     def warn(self, message: str) -> None:
         """See `HitReader.warn`."""
@@ -330,7 +310,6 @@ class StoreHitReader:
             self._documents[place] = self._store.documents.get(*place)
         document = self._documents[place]
         if document is None or document.version != self._versions.get(place):
-            self.missed = True
             return None
         return document.content
 
@@ -392,7 +371,6 @@ class StoreHitReader:
             same = chunk.sig.input_sig == hit.sig.input_sig
             if same and chunk.sig.source_version == hit.sig.source_version:
                 return chunks
-        self.missed = True
         return ()
 
     def _space(self, dataset_ids: Sequence[str]) -> str:

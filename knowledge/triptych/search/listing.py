@@ -36,8 +36,7 @@ _BATCH = 512  # texts that are held at a time
 class TextVerifier:
     """Says which candidates of one search have a text that its conditions admit.
 
-    Each text is read once, however many lanes bring it. An old text is never taken for a new one,
-    since a key names one state.
+    Each text is read once, however many lanes bring it.
     """
 
     def __init__(self, store: Store, target: Target, conditions: TextConditions) -> None:
@@ -69,7 +68,7 @@ class TextVerifier:
             text = texts.get(each.key)
             if text is None and self._target != "layer" and each.key not in texts:
                 text = self._text_at(each)
-            # What has vanished stays: the pipeline knows that it did, and asks once more.
+            # What is not there is left out where the hits are read.
             self._known[_key(each)] = text is None or self._conditions.admits(text)
 
     def _text_at(self, candidate: Candidate) -> str | None:
@@ -137,7 +136,7 @@ class FilterListing:
     """Lists chunks, layers or documents that pass a request's filter.
 
     They come by dataset, in the request's order, then by document name and chunk index. All have
-    the score 0. Each page of documents is read by itself: what others write meanwhile may be seen.
+    the score 0.
     """
 
     def __init__(self, store: Store, hydrator: Hydrator) -> None:

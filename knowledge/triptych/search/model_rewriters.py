@@ -11,7 +11,6 @@ import attrs
 
 from triptych import deadlines, telemetry
 from triptych._internal.model_texts import BadAnswerError, checked, data_messages
-from triptych._internal.numbers import check_number
 from triptych._internal.wording import FailureWarning
 from triptych.contracts import LLM
 from triptych.contracts.models import check_llm
@@ -32,6 +31,7 @@ from triptych.records import (
     check_text,
     check_whole,
 )
+from triptych.records.values import check_number
 from triptych.search.query import check_conversation
 from triptych.search.rewriting import MAX_VARIANTS
 

@@ -14,14 +14,13 @@ from attrs.validators import optional
 from numpy.typing import NDArray
 
 from triptych import deadlines, telemetry
-from triptych._internal.numbers import number
 from triptych._internal.thoughts import json_text
 from triptych._internal.wording import FailureWarning
 from triptych.contracts import LLM, HitReader
 from triptych.contracts.models import check_llm
 from triptych.errors import ProviderError, TriptychError, UnusableAnswerError
 from triptych.records import Generation, Hit, Message, ResolvedQuery
-from triptych.records.values import whole
+from triptych.records.values import number, whole
 from triptych.search.reranking import passages
 
 _PROMPT: Final = """\

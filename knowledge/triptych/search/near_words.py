@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from triptych.contracts import ChunkRepo, DocLevelSearcher
-from triptych.derivation.living_documents import LivingDocuments
 from triptych.records import ChunkQuery, Filter, Mode
 from triptych.search.request import SearchRequest
 from triptych.text import get_analyzer
@@ -25,7 +24,6 @@ _NEAR = 0.75  # of difflib's ratio, for a form of a near term
 def near_words(
     statistics: DocLevelSearcher,
     chunks: ChunkRepo,
-    living: LivingDocuments,
     request: SearchRequest,
     unknown: Sequence[str],
 ) -> Iterator[str]:
@@ -36,7 +34,7 @@ def near_words(
     that the work depends on the length of the word and not on how many words documents hold. The
     word that is named stands in a text that the caller can read.
     """
-    datasets = request.query.dataset_ids
+    datasets, within = request.query.dataset_ids, request.query.filter.within
     languages = dict.fromkeys(request.languages.get(each, "english") for each in datasets)
     analyzers = [get_analyzer(each) for each in languages]
 
@@ -56,18 +54,18 @@ def near_words(
         for edit in _edits(word.lower()):
             for term in terms_of(edit):
                 edits.setdefault(term, edit)
-        counts = statistics.corpus_stats(datasets, [*own, *edits]).document_frequencies
+        stats = statistics.corpus_stats(datasets, [*own, *edits], within=within)
+        counts = stats.document_frequencies
         if not own.isdisjoint(counts):
             continue
         near = sorted(counts, key=lambda term: (edits[term][0] != word[0].lower(), -counts[term]))
-        where = Filter(tree=living.narrow(datasets, None))
         for term in near[:_TERMS]:
             query = ChunkQuery(
                 dataset_ids=tuple(datasets),
                 mode=Mode.BM25,
                 text=edits[term],
                 top_k=_TEXTS,
-                filter=where,
+                filter=Filter().bounded(within),
             )
             forms = [each for each in _words(chunks, query) if term in terms_of(each)]
             if nearest := difflib.get_close_matches(word.lower(), forms, n=1, cutoff=_NEAR):

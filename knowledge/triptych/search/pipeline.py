@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import attrs
 
 from triptych import telemetry
+from triptych._internal.one_state import let_go, one_state
 from triptych._internal.turns import SEARCHES
 from triptych.contracts import Capabilities, Postprocessor, QueryRewriter, Store
-from triptych.derivation.deriver import Deriver
-from triptych.derivation.living_documents import LivingDocuments
 from triptych.errors import NotAvailableError, ValidationError
+from triptych.living_documents import LivingDocuments
 from triptych.records import (
     Candidate,
     DocumentInfo,
     EmbedKind,
     Explanation,
-    Layer,
     Mode,
     Query,
     Result,
@@ -30,61 +28,43 @@ from triptych.records import (
     check_text,
 )
 from triptych.search.answerability import ResultJudge, missing_hits
+from triptych.search.code_ranking import POOL, CodeRanking, code_places
 from triptych.search.engine import SearchEngine
 from triptych.search.hydration import Hydrator, StoreHitReader
-from triptych.search.postprocessing import KeywordBoost, run_steps
-from triptych.search.query import Moment, has_words, validate
-from triptych.search.query_vectors import SearchProbe, embed_queries
-from triptych.search.reach import SPARE, Reach
+from triptych.search.postprocessing import BUILT_IN, run_steps
+from triptych.search.query import has_words, validate
+from triptych.search.query_vectors import SearchProbe, embed_queries, with_vector
+from triptych.search.reach import Reach
 from triptych.search.request import Found, RequestResolver, SearchRequest
-from triptych.search.retrievers import SPARSE
 from triptych.search.strength import evidence_of
 from triptych.search.trace import note, note_retrieval
 from triptych.vectors.embedding import mean_vector
+from triptych.vectors.lanes import ModelSet
 
 if TYPE_CHECKING:
-    from triptych.search.past.stores import PastStores
+    from triptych.search.past.stores import Wants
 
-T = TypeVar("T")
 KnownVectors = Mapping[tuple[EmbedKind, str], Vector]
 
-_SWAPS = 4  # how often a search begins again since its datasets were swapped
 _FEW = 10  # with fewer hits than so many, a search looks for documents that are not indexed
-
-
-@attrs.frozen(kw_only=True)
-class PastSearch:
-    """A search of the past: what searches a store of the moment, and what its results say."""
-
-    searches: SearchPipeline
-    store: Store
-    query: Query
-    as_of: Moment
-    warnings: tuple[str, ...]
-
-    def dated(self, result: Result) -> Result:
-        """Return ``result`` with the moment and the warnings."""
-        warnings = (*self.warnings, *result.warnings)
-        return attrs.evolve(result, as_of=self.as_of, warnings=warnings)
 
 
 @attrs.frozen(kw_only=True, eq=False)
 class SearchPipeline:
     """What every search of a Service goes through.
 
-    ``living`` are the documents that there are to find, and ``past_stores`` makes the stores that
-    queries with ``as_of`` search.
+    ``living`` are the documents that there are to find. ``as_of`` of a query is for the Service,
+    which asks the pipeline of that moment.
     """
 
     _store: Store
     _living: LivingDocuments
     _capabilities: Capabilities
     _engine: SearchEngine
-    _derivation: Deriver
+    _models: ModelSet
     _rewriter: QueryRewriter | None = None
     _postprocessors: Sequence[Postprocessor] = ()
     _locate: Callable[[], Callable[[DocumentInfo], Path | None]] | None = None
-    _past_stores: Callable[[], PastStores] | None = None
     _judge: ResultJudge | None = None
     _observer: telemetry.AnswerObserver | None = None
     resolver: RequestResolver = attrs.field(init=False)
@@ -98,12 +78,12 @@ class SearchPipeline:
     @resolver.default
     def _make_resolver(self) -> RequestResolver:
         chunks, lanes = self._store.chunks, self._engine.lanes
-        return RequestResolver(self._living, chunks, self._derivation, lanes)
+        return RequestResolver(self._living, chunks, self._models, lanes)
 
     @_hydrator.default
     def _make_hydrator(self) -> Hydrator:
         whole = self._capabilities.document_search
-        return Hydrator(self._store, self._living, self._derivation, whole, self._locate)
+        return Hydrator(self._store, self._models, whole, self._locate)
 
     def derived(
         self,
@@ -111,9 +91,9 @@ class SearchPipeline:
         rewriter: QueryRewriter | None = None,
         postprocessors: Sequence[Postprocessor] = (),
     ) -> SearchPipeline:
-        """Return a pipeline with these steps over the same store and lanes."""
-        steps = KeywordBoost(), *postprocessors
-        return attrs.evolve(self, rewriter=rewriter, postprocessors=steps)
+        """Return a pipeline with these steps, after the built-in ones, over the same lanes."""
+        built_in = [each for each in self._postprocessors if isinstance(each, BUILT_IN)]
+        return attrs.evolve(self, rewriter=rewriter, postprocessors=[*built_in, *postprocessors])
 
     @property
     def configuration(self) -> Mapping[str, str]:
@@ -123,9 +103,8 @@ class SearchPipeline:
         if not isinstance(weights, Mapping):  # a ranker of others' may have any, or none
             weights = {}
         return {
-            "chunker": self._derivation.chunker_sig,
-            "embedder": self._derivation.embed_sig,
-            "sparse encoder": self._derivation.sparse_sig,
+            "chunker": self._models.chunker_sig,
+            **{lane.maker: lane.sig for lane in self._models.lanes},
             "ranker": type(ranker).__name__,
             "weights": " ".join(f"{each}={weights.get(each, 1.0)}" for each in lanes if weights),
             "lanes": " ".join(lanes),
@@ -142,52 +121,38 @@ class SearchPipeline:
 
         ``vectors`` are those of texts that the caller has embedded, by kind and text.
         """
-        with telemetry.operation("search", target="chunk"):
-            if query.as_of is not None:
-                with self.past(query) as past:
-                    return past.dated(past.searches.search(past.query, vectors=vectors))
-            return self._settled(
-                lambda: self._warned(self._prepare([query], vectors=vectors)),
-                lambda requests: self._answer(requests[0])[0],
-            )
+        with telemetry.operation("search", target="chunk"), self._turn():
+            (request,) = self._warned(self._prepare([query], vectors=vectors))
+            return self._answer(request)[0]
 
     def search_with_signals(self, query: Query) -> tuple[Result, Mapping[str, float]]:
         """Run `search`; also what the lanes say of how well it answers.
 
         See `triptych.search.answerability`.
         """
-
-        def find(requests: Sequence[SearchRequest]) -> tuple[Result, Mapping[str, float]]:
-            (request,) = requests
+        with self._turn():
+            (request,) = self._prepare([query])
             result, found = self._answer(request)
             of_one = request.target == "chunk" and len(set(request.query.dataset_ids)) == 1
             if self._judge is None or not of_one:
                 return result, {}
             return result, self._judge.signals(request, found.lists or ())
 
-        return self._settled(lambda: self._prepare([query]), find)
-
     def explain(self, query: Query, doc_name: str) -> Explanation:
         """Where a document is in what `search` finds for ``query``, and why it is not shown."""
         from triptych.search.explanation import Explainer
 
-        def find(requests: Sequence[SearchRequest]) -> Explanation:
-            (request,) = embed_queries(self._derivation, requests)
+        with telemetry.operation("search", target="explain"):
             explainer = Explainer(
                 store=self._store,
-                living=self._living,
-                derivation=self._derivation,
+                models=self._models,
                 engine=self._engine,
-                steps=self._postprocessors,
                 find=self._find,
             )
-            return explainer.explain(request, doc_name)
-
-        with telemetry.operation("search", target="explain"):
-            if query.as_of is not None:
-                with self.past(query) as past:
-                    return past.searches.explain(past.query, doc_name)
-            return self._settled(lambda: self._warned(self._prepare([query])), find)
+            with self._turn():
+                requests = self._warned(self._prepare([query]))
+                (request,) = embed_queries(self._models, requests)
+                return explainer.explain(request, doc_name)
 
     def similar(self, query: Query, doc_name: str, chunk: int | None) -> Result:
         """Run ``query`` with the mean of the stored vectors of a document's chunks, or of one.
@@ -196,8 +161,7 @@ class SearchPipeline:
             NotAvailableError: there is no vector.
         """
         plain = attrs.evolve(self, rewriter=None, postprocessors=(), judge=None, observer=None)
-
-        def prepare() -> Sequence[SearchRequest]:
+        with telemetry.operation("search", target="similar"), self._turn():
             (request,) = plain._prepare([query])
             (dataset_id,) = request.query.dataset_ids
             chunks = self._store.chunks.iter_chunks(dataset_id, doc_name, vectors=True)
@@ -207,61 +171,38 @@ class SearchPipeline:
                     f"{doc_name!r} has no vectors to compare{'' if some else ' of such a chunk'}: "
                     "search for its words, or see `triptych status` for what waits to be embedded"
                 )
-            variant = attrs.evolve(request.query, vector=mean_vector(vectors))
-            return [attrs.evolve(request, variants=(variant,))]
-
-        with telemetry.operation("search", target="similar"):
-            result = plain._settled(prepare, lambda requests: plain._answer(requests[0])[0])
+            variant = with_vector(request.query, mean_vector(vectors))
+            result, _ = plain._answer(attrs.evolve(request, variants=(variant,)))
         return attrs.evolve(result, evidence=None)
 
     def search_documents(self, query: Query, *, vectors: KnownVectors | None = None) -> Result:
         """Search whole documents; ``vectors`` as in `search`."""
-        with telemetry.operation("search", target="document"):
-            if query.as_of is not None:
-                with self.past(attrs.evolve(query, layer=Layer.DETAIL)) as past:
-                    return past.dated(past.searches.search_documents(past.query, vectors=vectors))
-            return self._settled(
-                lambda: self._prepare([query], documents=True, vectors=vectors),
-                lambda requests: self._answer(requests[0])[0],
-            )
+        with telemetry.operation("search", target="document"), self._turn():
+            (request,) = self._prepare([query], documents=True, vectors=vectors)
+            return self._answer(request)[0]
 
     def search_many(
         self, queries: Sequence[Query], *, vectors: KnownVectors | None = None
     ) -> list[Result]:
-        """Run `search` for each query, with one call to the embedder for each moment of those
-        that ask for the past, and one for all others."""
-        with telemetry.operation("search", target="many", queries=len(queries)):
-            if any(query.as_of is not None for query in queries):
-                return self._search_moments(queries, vectors)
-            return self._settled(
-                lambda: self._warned(self._prepare(queries, vectors=vectors)),
-                lambda requests: [
-                    self._answer(each)[0] for each in embed_queries(self._derivation, requests)
-                ],
-            )
+        """Run `search` for each query, with one call to the embedder."""
+        with telemetry.operation("search", target="many", queries=len(queries)), self._turn():
+            requests = self._warned(self._prepare(queries, vectors=vectors))
+            return [self._answer(each)[0] for each in embed_queries(self._models, requests)]
 
-    def _settled(
-        self,
-        prepare: Callable[[], Sequence[SearchRequest]],
-        find: Callable[[Sequence[SearchRequest]], T],
-    ) -> T:
-        """What ``find`` finds; again where a dataset was swapped to its other embedder meanwhile,
-        for its vectors are in neither space's list then."""
-        # What is computed in this process is computed in turn.
-        turn = SEARCHES.taken() if self._store.chunks.in_process else nullcontext()
-        with turn:
-            for _ in range(_SWAPS):
-                requests = prepare()
-                found = find(requests)
-                if not any(self.resolver.has_moved(each) for each in requests):
-                    break
-            return found
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """All is read of one state; what is computed in this process is computed in turn."""
+        with one_state(), SEARCHES.taken() if self._store.chunks.in_process else nullcontext():
+            yield
 
     def _warned(self, requests: Sequence[SearchRequest]) -> Sequence[SearchRequest]:
-        """Say that the sparse lane is not there for layers; a context always takes them without."""
-        if self._derivation.sparse_encoder is None or SPARSE not in self._engine.lanes:
+        """Say which lanes are not there for layers; a context always takes them without."""
+        said: tuple[str, ...] = ()
+        for lane in self._models.lanes:
+            if not lane.of_layers and lane.name in self._engine.lanes:
+                said += (f"layers have no {lane.vectors}: the {lane.name} lane did not run",)
+        if not said:
             return requests
-        said = ("layers have no sparse vectors: the sparse lane did not run",)
         return [
             attrs.evolve(each, warnings=each.warnings + said)
             if each.target == "layer" and each.query.mode == Mode.HYBRID
@@ -273,100 +214,41 @@ class SearchPipeline:
         """Run `search` for each of ``queries`` with one call to the embedder. The chunks that the
         threshold left out come last."""
         for query in queries:
-            if query.as_of is not None:
-                raise ValidationError("leave as_of out, and use the result of `past`")
             if not has_words(check_text(query.text, "the query")):
                 raise ValidationError("the query is empty: give it at least one word")
             if query.offset or query.per_document is not None:
                 raise ValidationError(
                     "a context has no pages of hits: leave out offset and per_document"
                 )
-        with telemetry.operation("search", target="context", queries=len(queries)):
-            answers = self._settled(
-                lambda: self._prepare(queries),
-                lambda requests: [
-                    self._answer(each) for each in embed_queries(self._derivation, requests)
-                ],
-            )
+        with telemetry.operation("search", target="context", queries=len(queries)), self._turn():
+            requests = embed_queries(self._models, self._prepare(queries))
+            answers = [self._answer(each) for each in requests]
         results = [result for result, _ in answers]
         return results, [each for _, found in answers for each in found.below]
 
-    @contextmanager
-    def past(self, query: Query, *, layers: bool | None = None) -> Iterator[PastSearch]:
-        """What searches the moment that ``query.as_of`` names, for the length of the block.
-
-        ``layers`` says whether layers are searched; None: as the query says.
+    def wants(self, query: Query, *, layers: bool) -> tuple[Sequence[str], Wants]:
+        """Return the datasets that ``query`` searches, and what a store of its moment must have.
 
         Raises:
             ValidationError: the query is invalid.
             NotFoundError: there is no dataset of its name now.
-            NotAvailableError: the past cannot be searched, or not by the lane that is asked for.
-            CancelledError: the deadline passed while the store of the moment was filled.
         """
-        checked, _ = validate(query, self.resolver.lanes)
-        dataset_ids = self.resolver.existing_datasets(checked)
-        moment = checked.as_of
-        assert isinstance(moment, int | datetime)  # validated
-        if self._past_stores is None:
-            raise NotAvailableError("this pipeline searches only the current state")
         from triptych.search.past.stores import Wants
 
-        wanted = checked.layer is not Layer.DETAIL if layers is None else layers
+        checked, _ = validate(query, self.resolver.lanes)
         # Steps may compare vectors whatever the mode is.
-        steps = any(not isinstance(step, KeywordBoost) for step in self._postprocessors)
-        wants = Wants(
-            dense=steps or checked.mode not in (Mode.BM25, SPARSE),
-            sparse=checked.mode in (None, Mode.HYBRID, SPARSE),
-            layers=wanted,
+        steps = any(not isinstance(step, BUILT_IN) for step in self._postprocessors)
+        built_in = {Mode.BM25, *(lane.name for lane in self._models.lanes)}
+        own = [each for each in self.resolver.lanes if each not in built_in]
+        return self.resolver.existing_datasets(checked), Wants(
+            lanes=[
+                lane.name
+                for lane in self._models.lanes
+                if checked.mode in (None, Mode.HYBRID, lane.name)
+                or (lane.name == Mode.VECTOR and (steps or checked.mode in own))
+            ],
+            layers=layers,
         )
-        past = self._past_stores().at(moment, dataset_ids, wants, self._engine, checked.mode)
-        with past as (store, engine, warnings):
-            yield PastSearch(
-                searches=self._over(store, engine),
-                store=store,
-                query=attrs.evolve(query, as_of=None),
-                as_of=moment,
-                warnings=warnings,
-            )
-
-    def _over(self, store: Store, engine: SearchEngine) -> SearchPipeline:
-        """Return this pipeline over the store of a moment. What had expired then is not in it, and
-        nothing else ever expires there."""
-        never = datetime.min.replace(tzinfo=UTC)
-        capabilities = store.capabilities
-        if not self._hydrator.reads_documents:
-            capabilities = attrs.evolve(capabilities, document_search=None)
-        return attrs.evolve(
-            self,
-            store=store,
-            living=LivingDocuments(store.documents, never),
-            capabilities=capabilities,
-            engine=engine,
-            derivation=self._derivation.over(store.chunks, encodes=capabilities.sparse is not None),
-            past_stores=None,
-            judge=None,
-            observer=None,
-        )
-
-    def _search_moments(
-        self, queries: Sequence[Query], vectors: KnownVectors | None
-    ) -> list[Result]:
-        from triptych.search.past.stores import by_moment
-
-        found: dict[int, Result] = {}
-        for several in by_moment(queries):
-            asked = [queries[at] for at in several]
-            if asked[0].as_of is None:
-                results = self.search_many(asked, vectors=vectors)
-            else:
-                with self.past(asked[0]) as past:
-                    same = [attrs.evolve(each, as_of=None) for each in asked]
-                    results = [
-                        past.dated(each)
-                        for each in past.searches.search_many(same, vectors=vectors)
-                    ]
-            found |= zip(several, results, strict=True)
-        return [found[at] for at in range(len(queries))]
 
     def _prepare(
         self,
@@ -384,7 +266,7 @@ class SearchPipeline:
         # A rewriter that looks at what the search finds should see chunks where they are asked for.
         for at in sorted(range(len(queries)), key=lambda at: requests[at].target != "chunk"):
             request = requests[at]
-            if vectors and request.query.embed_sig == self._derivation.embed_sig:
+            if vectors:
                 request = attrs.evolve(request, vectors=dict(vectors))
             if self._rewriter is not None and has_words(request.query.text):
                 request = self._rewritten(self._rewriter, queries[at], request, known)
@@ -413,7 +295,8 @@ class SearchPipeline:
         is_first = alike not in known
         if is_first:
             plain = attrs.evolve(query, text=resolved.text, mode=resolved.mode, syntax=False)
-            probe = SearchProbe(self._engine, self._derivation, request)
+            probe = SearchProbe(self._engine, self._models, request)
+            let_go()  # a model may take long, and nothing was found so far
             with telemetry.stage("rewrite"), SEARCHES.given_up():
                 known[alike] = rewrite(rewriter, plain, probe), request
         rewriting, first = known[alike]
@@ -444,7 +327,7 @@ class SearchPipeline:
             from triptych.search.filter_hints import filter_hints
 
             with suppress(NotAvailableError):  # tables in place
-                warnings += tuple(filter_hints(self._living, query.dataset_ids, query.filter.tree))
+                warnings += tuple(filter_hints(self._store.documents, query))
         if found.lists is None:
             telemetry.note(mode="list", hits=len(hits))
         else:
@@ -454,12 +337,12 @@ class SearchPipeline:
             if telemetry.is_observed():
                 telemetry.note(mode=str(query.mode), hits=len(hits))
         can = self._capabilities
-        evidence, unknown = evidence_of(can, self._derivation, request, found, verdict)
+        evidence, unknown = evidence_of(can, self._models, request, found, verdict)
         if unknown and can.document_search is not None:
             from triptych.search.near_words import near_words
 
-            chunks, living = self._store.chunks, self._living
-            warnings += tuple(near_words(can.document_search, chunks, living, request, unknown))
+            chunks = self._store.chunks
+            warnings += tuple(near_words(can.document_search, chunks, request, unknown))
         result = Result(
             hits=hits,
             warnings=warnings,
@@ -483,7 +366,7 @@ class SearchPipeline:
             keep = TextVerifier(self._store, request.target, conditions)
         if conditions or len(request.variants) > 1 or request.vectors:
             # Lanes may be asked several times, and variants may share texts: each is embedded once.
-            (request,) = embed_queries(self._derivation, [request])
+            (request,) = embed_queries(self._models, [request])
         steps = () if request.target == "document" else self._postprocessors
         reach = Reach(depth=max([query.top_k, *(step.depth(query) for step in steps)]))
         while True:
@@ -497,22 +380,27 @@ class SearchPipeline:
             # Steps may ask models: they run when there is enough to choose from.
             further = reach.further(query, len(above), hydrated, exhausted=ranking.exhausted)
             if further is None:
-                reader = StoreHitReader(self._store, hydrated.versions, query.filter.tree)
-                note_retrieval(query, ranking, above, hydrated.hits)
-                with telemetry.stage("postprocess"):
-                    kept = run_steps(query, steps, hydrated.hits, reader)
-                    shown = self._hydrator.with_windows(kept, reader, query.top_k)
-                note("shown", "shown", shown, f"beyond the first {query.top_k}")
-                if reach.spare > 1 or not reader.missed:
-                    break
-                # A document has changed since its hits were read: once more, of its new state.
-                further = attrs.evolve(reach, spare=SPARE)
+                break
             reach = further
+        ranks_code = reach.hits < POOL and any(isinstance(step, CodeRanking) for step in steps)
+        if ranks_code and code_places(hydrated.hits[: query.top_k]):
+            if query.mode != Mode.HYBRID and len(request.variants) == 1 and not ranking.exhausted:
+                # One list goes on in its order; longer ones, fused, would change that of others.
+                deeper = self._engine.retrieve(request.target, request.variants, POOL, keep)
+                ranking = attrs.evolve(deeper, lists=ranking.lists)
+            above = ranking.above(query.threshold)
+            hydrated = self._hydrator.hits(request, above[:POOL])
+        reader = StoreHitReader(self._store, hydrated.versions, query.filter.tree)
+        note_retrieval(query, ranking, above, hydrated.hits)
+        with telemetry.stage("postprocess"):
+            kept = run_steps(query, steps, hydrated.hits, reader)
+            shown = self._hydrator.with_windows(kept, reader, query.top_k)
+        note("shown", "shown", shown, f"beyond the first {query.top_k}")
         seen = query.top_k if query.per_document is None else reach.hits
-        others = hydrated.vanished or len(above) > seen or len(kept) > query.top_k
+        others = len(above) > seen or len(kept) > query.top_k
         return Found(
             hits=shown,
-            warnings=(*ranking.warnings, *reader.warnings, *hydrated.warnings),
+            warnings=(*ranking.warnings, *reader.warnings),
             exhausted=ranking.exhausted and not others,
             lists=ranking.lists,
             below=ranking.below(query.threshold) if request.target == "chunk" else (),

@@ -1,7 +1,7 @@
 """Postprocessors: steps that process the hits of a search after fusion, before the final limit.
 
-Each is a `Postprocessor`. The keyword boost is always the first; others follow in the order in
-which they were given to the Service.
+Each is a `Postprocessor`. The keyword boost is always the first, then the ranking of code; others
+follow in the order in which they were given to the Service.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from triptych.contracts import HitReader, Postprocessor
 from triptych.errors import ValidationError
 from triptych.records import DerivedChunk, Hit, ResolvedQuery, check_whole
 from triptych.records.values import whole
+from triptych.search.code_ranking import CodeRanking
 from triptych.search.query import MAX_TOP_K, over_fetch
 from triptych.search.trace import note
 from triptych.text import CJKTokenizer
 from triptych.text.escapes import decode
-from triptych.text.words import normalize, tokens
+from triptych.text.words import normalize, split_words
 
-STEP_SCORES = frozenset({"filter", "fused", "mmr", "rerank"})
+STEP_SCORES = frozenset({"code", "filter", "fused", "mmr", "rerank"})
 """The keys that steps add to `Hit.scores`, in addition to the names of lanes."""
 
 
@@ -140,8 +141,12 @@ def _folded(text: str) -> str:
 
 
 def _is_unspaced(word: str) -> bool:
-    found = tokens(word)
+    found = split_words(word)
     return bool(found and found[0][0])
+
+
+BUILT_IN = (KeywordBoost, CodeRanking)
+"""The steps that a Service has without being asked; they read nothing but the hits."""
 
 
 def run_steps(
@@ -150,10 +155,10 @@ def run_steps(
     """Return what the steps, one after the other, and ``query.per_document`` make of the hits."""
     for step in steps:
         deadlines.check("the search")
-        boost = isinstance(step, KeywordBoost)
-        with nullcontext() if boost else SEARCHES.given_up():
+        built_in, before = isinstance(step, BUILT_IN), hits
+        with nullcontext() if built_in else SEARCHES.given_up():
             hits = step(query, hits, reader)
-        if not boost or query.keyword_boost:
+        if not built_in or hits is not before:
             note("step", type(step).__name__, hits, f"left out by {type(step).__name__}")
     if query.per_document is not None:
         hits = at_most(hits, query.per_document)

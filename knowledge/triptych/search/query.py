@@ -8,7 +8,6 @@ from typing import Any
 
 import attrs
 
-from triptych.contracts.models import how_to_set
 from triptych.errors import ValidationError
 from triptych.records import (
     Filter,
@@ -26,6 +25,7 @@ from triptych.records import (
 )
 from triptych.records.queries import Unnamed, check_option_names
 from triptych.text.words import count_words
+from triptych.vectors.lanes import needs
 
 DEFAULT_THRESHOLD = 0.1 / 2.2
 """A keyword score below which chunks are hardly relevant, for ``min_scores={"bm25": …}``. No code
@@ -193,10 +193,8 @@ def _mode(value: Any, lanes: Collection[str] | None) -> Mode | str:
     if isinstance(value, str) and value and (lanes is None or value in lanes):
         return value
     names = dict.fromkeys([*map(str, Mode), *(lanes or ())])
-    needs = f" (the mode 'sparse' needs a sparse encoder: {how_to_set('sparse_encoder')})"
     raise ValidationError(
-        f"there is no mode {value!r}: choose one of {', '.join(map(repr, names))}"
-        f"{needs if value == 'sparse' else ''}"
+        f"there is no mode {value!r}: choose one of {', '.join(map(repr, names))}{needs(value)}"
     )
 
 

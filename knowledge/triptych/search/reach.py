@@ -11,19 +11,14 @@ from triptych.search.query import MAX_TOP_K
 
 _DEEPER = 4  # where hits of one document are many, the lanes reach so many times deeper
 SPARE = 3  # the last attempt reads this many times as deep, to fill up what is missing
-_ATTEMPTS = 4  # how often the lanes are asked where what they found is replaced meanwhile
 
 
 @attrs.frozen(kw_only=True)
 class Reach:
-    """How far a search goes: lanes to ``depth``, and ``spare`` times as many hits are read.
-
-    ``attempt`` counts how often what the lanes found was no longer there.
-    """
+    """How far a search goes: lanes to ``depth``, and ``spare`` times as many hits are read."""
 
     depth: int
     spare: int = 1
-    attempt: int = 1
 
     @property
     def hits(self) -> int:
@@ -45,9 +40,6 @@ class Reach:
             more = not exhausted or candidates > self.hits
             if more and self.depth < MAX_TOP_K:
                 return attrs.evolve(self, depth=min(_DEEPER * self.depth, MAX_TOP_K))
-        elif hydrated.vanished and self.attempt < _ATTEMPTS:
-            # What took their place is found by asking again.
-            return attrs.evolve(self, attempt=self.attempt + 1)
         elif not hydrated.complete and self.spare == 1:
             return attrs.evolve(self, spare=SPARE)
         return None

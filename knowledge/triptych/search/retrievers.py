@@ -1,11 +1,11 @@
-"""The built-in lanes: BM25, vectors, sparse vectors, over chunks, layers and whole documents."""
+"""The built-in lanes: BM25 and vectors, over chunks, layers and whole documents."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
 from copy import copy
-from typing import Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import attrs
 
@@ -26,27 +26,20 @@ from triptych.records import (
     LayerQuery,
     Mode,
     ResolvedQuery,
-    SparseVector,
-    Vector,
 )
-from triptych.vectors.embedding import CoverageGate, embed_each, encode_sparse, mean_vector
+from triptych.vectors.lanes import lane_of
 
 R = TypeVar("R", bound=ChunkRepo | LayerRepo | DocLevelSearcher)
-
-SPARSE = "sparse"
-"""The name of the sparse lane: also a mode, and a key of ``min_scores`` and `Hit.scores`."""
 
 _WORTH_A_THREAD = 0.0005  # seconds: having another thread do it costs about half of this
 
 
-def chunk_query(query: ResolvedQuery, mode: Mode, vector: Vector | None = None) -> ChunkQuery:
-    """What one lane asks a repository."""
+def _keywords(query: ResolvedQuery) -> ChunkQuery:
+    """What a keyword lane asks a repository."""
     return ChunkQuery(
-        dataset_ids=query.dataset_ids if mode is Mode.BM25 else query.vector_dataset_ids,
-        mode=mode,
+        dataset_ids=query.dataset_ids,
+        mode=Mode.BM25,
         text=query.text,
-        vector=vector,
-        embed_sig=query.embed_sig if mode is Mode.VECTOR else "",
         top_k=query.limit,
         filter=query.filter,
     )
@@ -98,124 +91,77 @@ class _OfDocuments(_Lane[DocLevelSearcher]):
 
 
 class _ByVector(_Lane[R]):
-    """A lane that embeds the query when it runs.
+    """A lane that makes the query's vector when it runs."""
 
-    ``following`` embeds the queries of its own space, ``embedder`` all others.
-    """
+    name: str = "vector"
 
-    def __init__(
-        self, repo: R, embedder: Embedder | None, following: Embedder | None = None
-    ) -> None:
+    def __init__(self, repo: R, model: Embedder | SparseEncoder | None) -> None:
         super().__init__(repo)
-        self._embedder = embedder
-        self._following = following
-        self._gates = CoverageGate(embedder), CoverageGate(following)
-        self._seconds = 1.0  # what embedding a query took lately; a guess at first
-
-    def cosine_range(self, query: ResolvedQuery) -> tuple[float, float] | None:
-        """That of the query's embedder, None where it tells none."""
-        return getattr(self._of(query)[0], "cosine_range", None)
-
-    def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:
-        """The embedding of the query, should it not be embedded yet, nor that be at once."""
-        embedder, _ = self._of(query)
-        if embedder is None or query.vector is not None or not query.vector_dataset_ids:
-            return None
-        if self._seconds < _WORTH_A_THREAD:
-            return None
-        return lambda: attrs.evolve(query, vector=self._vector(query))
-
-    def _vector(self, query: ResolvedQuery) -> Vector:
-        """Return the vector of ``query.embedded``: of its text, or the mean of several.
-
-        Raises:
-            NotAvailableError: there is no embedder, no dataset of its space, or too little of
-                the query in its vocabulary.
-        """
-        embedder, gate = self._of(query)
-        if embedder is None:
-            raise NotAvailableError(
-                "vector search needs an embedder, and none is configured: "
-                f"{how_to_set('embedder')}, or search in the mode bm25"
-            )
-        if not query.vector_dataset_ids:
-            raise NotAvailableError(
-                f"none of the searched datasets has vectors of {embedder.signature!r}: "
-                "rebuild them with this embedder, or search in the mode bm25"
-            )
-        if query.vector is not None:
-            return query.vector
-        texts = query.embedded
-        admitted = [each for each in texts if gate.admits(each[1])]
-        if not admitted:
-            raise NotAvailableError(gate.objection(texts[0][1]) or "nothing to embed")
-        began = time.perf_counter()
-        vector = mean_vector(list(embed_each(embedder, admitted).values()))
-        self._seconds += (time.perf_counter() - began - self._seconds) / 4
-        return vector
-
-    def _of(self, query: ResolvedQuery) -> tuple[Embedder | None, CoverageGate]:
-        following = self._following
-        if following is not None and following.signature == query.embed_sig:
-            return following, self._gates[1]
-        return self._embedder, self._gates[0]
-
-
-class _BySparseVector(_Lane[R]):
-    """A lane that encodes the query when it runs."""
-
-    name = SPARSE
-
-    def __init__(self, repo: R, encoder: SparseEncoder) -> None:
-        super().__init__(repo)
-        self._encoder = encoder
-        self._last: tuple[str, SparseVector] | None = None
+        self._lane = lane_of(model)
+        self.name = str(self._lane.name)
+        self._seconds = 1.0  # what making a query's vector took lately; a guess at first
 
     def over(self, store: Store) -> Self:
         """See `Retriever`.
 
         Raises:
-            NotAvailableError: the store keeps no sparse vectors, or finds no documents by them.
+            NotAvailableError: the store keeps no such vectors, or has no such repository.
         """
-        if store.capabilities.sparse is None:
-            raise NotAvailableError("the other store keeps no sparse vectors: give one that does")
+        if self._lane.kind not in store.chunks.kinds:
+            raise NotAvailableError(
+                f"the other store keeps no {self._lane.vectors}: give one that does"
+            )
         return super().over(store)
 
+    def cosine_range(self, query: ResolvedQuery) -> tuple[float, float] | None:
+        """That of the query's model, None where it tells none."""
+        return getattr(self._lane.model, "cosine_range", None)
+
     def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:
-        """Encodes the query."""
-        if query.sparse is not None or not query.sparse_dataset_ids:
+        """The making of the query's vector, should it not be there yet, nor be at once."""
+        name = self.name
+        if self._lane.model is None or name in query.vectors or not query.datasets_of.get(name):
             return None
-        return lambda: attrs.evolve(query, sparse=self._vector(query))
+        if self._seconds < _WORTH_A_THREAD:
+            return None
+        return lambda: attrs.evolve(query, vectors={**query.vectors, name: self._vector(query)})
 
     def _asked(self, query: ResolvedQuery) -> ChunkQuery:
         """What the repository is asked.
 
         Raises:
-            NotAvailableError: no dataset has sparse vectors of this encoder.
-            ProviderError: the encoder could not answer.
+            NotAvailableError: there is no model, no dataset of its space, or too little of the
+                query in its vocabulary.
+            ProviderError: the model could not answer.
         """
-        if not query.sparse_dataset_ids:
-            raise NotAvailableError(
-                f"none of the searched datasets has sparse vectors of {self._encoder.signature!r}: "
-                "`triptych embed` adds them, or search in another mode"
-            )
+        vector = self._vector(query)
         return ChunkQuery(
-            dataset_ids=query.sparse_dataset_ids,
-            mode="sparse",
-            vector=self._vector(query),
-            embed_sig=query.sparse_sig,
+            dataset_ids=query.datasets_of[self.name],
+            mode=self._lane.name,
+            text=query.text,
+            vector=vector,
+            embed_sig=self._lane.sig,
             top_k=query.limit,
             filter=query.filter,
         )
 
-    def _vector(self, query: ResolvedQuery) -> SparseVector:
-        if query.sparse is not None:
-            return query.sparse
-        last = self._last  # a lane that is asked again goes deeper with the same query
-        if last is not None and last[0] == query.text:
-            return last[1]
-        (vector,) = encode_sparse(self._encoder, [query.text], kind="query")
-        self._last = (query.text, vector)
+    def _vector(self, query: ResolvedQuery) -> Any:
+        lane = self._lane
+        if lane.model is None:
+            raise NotAvailableError(
+                f"{lane.name} search needs an {lane.maker}, and none is configured: "
+                f"{how_to_set(lane.option)}, or search in the mode bm25"
+            )
+        if not query.datasets_of.get(self.name):
+            raise NotAvailableError(
+                f"none of the searched datasets has {lane.vectors} of {lane.sig!r}: "
+                "`triptych embed` adds them, or search in another mode"
+            )
+        if self.name in query.vectors:
+            return query.vectors[self.name]
+        began = time.perf_counter()
+        vector = lane.query_vector(query)
+        self._seconds += (time.perf_counter() - began - self._seconds) / 4
         return vector
 
 
@@ -237,43 +183,24 @@ class BM25Retriever(_OfChunks):
         """Return the best chunks by Lucene's BM25; none for a query for layers."""
         if query.layer is not Layer.DETAIL:
             return []
-        return self._repo.search(chunk_query(query, Mode.BM25))
+        return self._repo.search(_keywords(query))
 
 
 class VectorRetriever(_ByVector[ChunkRepo], _OfChunks):
-    """The vector lane over chunks; the query is embedded when the lane runs."""
-
-    name = "vector"
-
-    def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
-        """Return the nearest chunks by cosine similarity; none for a query for layers."""
-        if query.layer is not Layer.DETAIL:
-            return []
-        return self._repo.search(chunk_query(query, Mode.VECTOR, self._vector(query)))
-
-
-class SparseRetriever(_BySparseVector[ChunkRepo], _OfChunks):
-    """Finds the chunks with the greatest dot product of sparse vectors."""
+    """Finds the chunks whose vectors are nearest to the query's: by an embedder, or by a sparse
+    encoder, whose lane is "sparse"."""
 
     def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
-        """Return the best chunks; none for a query for layers, which have no sparse vectors."""
+        """Return the best chunks, by the dot product of vectors; none for a query for layers."""
         return self._repo.search(self._asked(query)) if query.layer is Layer.DETAIL else []
 
 
 class LayerRetriever(_ByVector[LayerRepo], _OfLayers):
     """A lane over abstracts or overviews: by keyword, or by vector."""
 
-    name: str = ""
-
-    def __init__(
-        self,
-        layers: LayerRepo,
-        mode: Mode,
-        embedder: Embedder | None = None,
-        following: Embedder | None = None,
-    ) -> None:
-        super().__init__(layers, embedder, following)
-        self.name = str(mode)
+    def __init__(self, layers: LayerRepo, mode: Mode, embedder: Embedder | None = None) -> None:
+        super().__init__(layers, embedder)
+        self.name: str = str(mode)
         self._mode = mode
 
     def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:
@@ -284,8 +211,7 @@ class LayerRetriever(_ByVector[LayerRepo], _OfLayers):
         """Return the best layers of ``query.layer``; none for a query for chunks."""
         if query.layer is Layer.DETAIL:
             return []
-        vector = None if self._mode is Mode.BM25 else self._vector(query)
-        asked = chunk_query(query, self._mode, vector)
+        asked = _keywords(query) if self._mode is Mode.BM25 else self._asked(query)
         return self._repo.search(
             LayerQuery(layer=query.layer, **attrs.asdict(asked, recurse=False))
         )
@@ -298,24 +224,12 @@ class DocumentBM25Retriever(_OfDocuments):
 
     def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
         """The best documents by BM25 over their full text."""
-        return self._repo.search_docs(chunk_query(query, Mode.BM25))
+        return self._repo.search_docs(_keywords(query))
 
 
 class DocumentVectorRetriever(_ByVector[DocLevelSearcher], _OfDocuments):
-    """The vector lane over whole documents: the nearest of all their chunks counts."""
-
-    name = "vector"
+    """A lane of vectors over whole documents: the best of all their chunks counts."""
 
     def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
-        """The best documents by their nearest chunk."""
-        return self._repo.search_docs_by_vector(
-            chunk_query(query, Mode.VECTOR, self._vector(query))
-        )
-
-
-class DocumentSparseRetriever(_BySparseVector[DocLevelSearcher], _OfDocuments):
-    """Finds whole documents by the best of all their chunks."""
-
-    def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
-        """The best documents."""
+        """The best documents by their best chunk."""
         return self._repo.search_docs_by_vector(self._asked(query))

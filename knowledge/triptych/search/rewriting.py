@@ -81,8 +81,7 @@ def variants_of(
         attrs.evolve(
             resolved,
             **attrs.asdict(each, recurse=False),
-            vector=None,
-            sparse=None,
+            vectors={},
             limit=over_fetch(resolved.top_k) if fused else resolved.limit,
         )
         for each in variants

@@ -1,8 +1,8 @@
 """The semantic cache: reusing the results of earlier searches with the same meaning.
 
-An answer is kept with the revision of each dataset that was searched (`AnswerCache`). It is served
-only to a request of the same options, filters and configuration, whose question's vector is near
-enough, while all of these revisions are those of now.
+A result is kept with the end of the store's change log. It is served only to a request of the same
+options, filters and configuration, whose question's vector is near enough, while the log ends where
+it ended before the search.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import Context
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import attrs
@@ -23,16 +23,13 @@ import numpy as np
 
 from triptych import deadlines, telemetry
 from triptych._internal.wording import FailureWarning
-from triptych.contracts import AnswerCache, Store
-from triptych.derivation.deriver import Deriver
+from triptych.contracts import ChangeReader, Store
 from triptych.errors import CancelledError, ProviderError, TriptychError
 from triptych.records import (
-    CachedAnswer,
     CacheStats,
     DocumentInfo,
     EmbedKind,
     Hit,
-    Mode,
     Query,
     ResolvedQuery,
     Result,
@@ -43,15 +40,16 @@ from triptych.search.cache_options import SemanticCache, describe, request_diges
 from triptych.search.contrast import contrast
 from triptych.search.pipeline import SearchPipeline
 from triptych.search.query import has_words
+from triptych.search.query_vectors import is_embedded
 from triptych.search.request import RequestResolver, SearchRequest
+from triptych.search.result_cache import KeptResult, ResultCache
 from triptych.search.trace import is_traced
 from triptych.vectors.embedding import embed_each
+from triptych.vectors.lanes import ModelSet
 
-_EMBEDDED = (Mode.HYBRID, Mode.VECTOR)
-_TRIED = 3  # answers that are read for one question: one may have gone since it was listed
-_WAITING = 64  # answers that wait to be kept; more are not kept
+_TRIED = 3  # results that are read for one question: one may have gone since it was listed
+_WAITING = 64  # results that wait to be kept; more are not kept
 _COUNTED = 32  # lookups that are counted together
-_PRUNED_EVERY = timedelta(hours=1)
 
 _Locate = Callable[[], Callable[[DocumentInfo], Path | None]]
 
@@ -63,7 +61,7 @@ class _Asked:
     request: SearchRequest
     digest: str
     vector: Vector
-    revisions: dict[str, str]
+    head: str
     began: datetime
 
 
@@ -72,28 +70,31 @@ class CachedSearches:
     """A `SearchPipeline` with a cache before it.
 
     A search by keyword, one in other lanes only, one of the past and one without words pass it by.
-    So do all while a dataset holds a document that has expired: only its removal changes the
-    dataset's revision. An answer with a warning is not kept. Answers are kept by another thread: a
-    search neither waits for that nor fails by it. ``parts`` are the objects whose configuration
-    decides the answers.
+    So do all while a dataset holds a document that has expired: only its removal moves the log. A
+    result with a warning is not kept. Results are kept by another thread: a search neither waits
+    for that nor fails by it. ``parts`` are the objects whose configuration decides the results.
+    ``counts_own``: `stats` are of these searches alone.
     """
 
     _pipeline: SearchPipeline
     _store: Store
-    _answers: AnswerCache
+    _changes: ChangeReader
+    _results: ResultCache
     _resolver: RequestResolver
-    _derivation: Deriver
+    _models: ModelSet
     _options: SemanticCache
     _parts: tuple[object, ...]
     _locate: _Locate | None = None
+    _counts_own: bool = False
     _own: str = attrs.field(factory=lambda: secrets.token_hex(8), init=False)
     _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
     _hits: int = attrs.field(default=0, init=False)
     _misses: int = attrs.field(default=0, init=False)
+    _all_hits: int = attrs.field(default=0, init=False)
+    _all_misses: int = attrs.field(default=0, init=False)
     _waiting: int = attrs.field(default=0, init=False)
     _failure: str = attrs.field(default="", init=False)
     _closed: bool = attrs.field(default=False, init=False)
-    _pruned: datetime = attrs.field(factory=lambda: datetime.now(UTC), init=False)
     _worker: ThreadPoolExecutor | None = attrs.field(default=None, init=False)
     _worker_pid: int = attrs.field(default=0, init=False)
 
@@ -113,11 +114,9 @@ class CachedSearches:
             return self._run_many(queries)
 
     def _run_many(self, queries: Sequence[Query]) -> list[Result]:
-        requests = [
-            None if query.as_of is not None else self._resolver.resolve(query) for query in queries
-        ]
+        requests = list(map(self._resolver.resolve, queries))
         try:
-            known = self._embedded([each for each in requests if each is not None])
+            known = self._embedded(requests)
         except ProviderError:
             return self._pipeline.search_many(queries)  # which says what became of the embedder
         looked = [
@@ -128,7 +127,7 @@ class CachedSearches:
         vectors: dict[tuple[EmbedKind, str], Vector] = {}
         for at in missed:
             asked = looked[at][0]
-            if asked is not None and asked.request.query.embed_sig == self._derivation.embed_sig:
+            if asked is not None:
                 vectors["query", asked.request.query.text] = asked.vector
         made = self._pipeline.search_many([queries[at] for at in missed], vectors=vectors)
         results: dict[int, Result] = dict(zip(missed, made, strict=True))
@@ -141,9 +140,13 @@ class CachedSearches:
         return [results[at] for at in range(len(queries))]
 
     def stats(self) -> CacheStats:
-        """How many answers are kept, and how many lookups found one, those of now included."""
+        """How many results are kept, and how many lookups found one, those of now included."""
         self.flush()
-        return self._answers.cache_stats()
+        head = self._changes.change_head()
+        if not self._counts_own:
+            return self._results.stats(head)
+        entries = self._results.stats(head, self._own).entries
+        return CacheStats(entries=entries, hits=self._all_hits, misses=self._all_misses)
 
     def flush(self) -> None:
         """Wait until what was answered so far is kept and counted."""
@@ -174,11 +177,7 @@ class CachedSearches:
         if asked is None:
             return _warned(search(query), warning)
         resolved = asked.request.query
-        # What the embedder of the configuration made; a vector of another is made again.
-        is_first = resolved.embed_sig == self._derivation.embed_sig
-        result = search(
-            query, vectors={("query", resolved.text): asked.vector} if is_first else None
-        )
+        result = search(query, vectors={("query", resolved.text): asked.vector})
         self._keep(asked, result)
         return _warned(result, warning)
 
@@ -191,7 +190,7 @@ class CachedSearches:
         known: Mapping[tuple[EmbedKind, str], Vector] | None = None,
     ) -> tuple[_Asked | None, Result | None, str]:
         """What is asked (None: nothing that is cached), its answer, and a warning."""
-        if query.as_of is not None or is_traced():
+        if is_traced():
             return None, None, ""
         request = request or self._resolver.resolve(query, documents=documents)
         with self._lock:
@@ -214,20 +213,15 @@ class CachedSearches:
 
     def _is_embedded(self, resolved: ResolvedQuery) -> bool:
         return (
-            resolved.mode in _EMBEDDED
-            and bool(resolved.vector_dataset_ids)
+            is_embedded(resolved)
             and has_words(resolved.text)
-            and self._derivation.of_space(resolved.embed_sig).coverage.admits(resolved.text)
+            and self._models.coverage.admits(resolved.text)
         )
 
     def _embedded(self, requests: Sequence[SearchRequest]) -> dict[tuple[EmbedKind, str], Vector]:
         """The vectors of all questions, from one call to the embedder."""
-        embedder, space = self._derivation.embedder, self._derivation.embed_sig
-        texts = [
-            each.query.text
-            for each in requests
-            if each.query.embed_sig == space and self._is_embedded(each.query)
-        ]
+        embedder = self._models.embedder
+        texts = [each.query.text for each in requests if self._is_embedded(each.query)]
         if embedder is None or not texts:
             return {}
         deadlines.check("the search")
@@ -240,60 +234,57 @@ class CachedSearches:
         known: Mapping[tuple[EmbedKind, str], Vector],
     ) -> _Asked | None:
         resolved = request.query
-        embedder = self._derivation.of_space(resolved.embed_sig).embedder
+        embedder = self._models.embedder
         if embedder is None or not self._is_embedded(resolved):
             return None
         deadlines.check("the search")
         began = datetime.now(UTC)
         datasets = resolved.dataset_ids
-        revisions = dict(self._answers.revisions(datasets))
-        if len(revisions) < len(set(datasets)):
+        head = self._changes.change_head()
+        configs = self._store.chunks.configs(datasets)
+        if len(configs) < len(set(datasets)):
             return None
         if self._store.documents.with_expired(datasets, began):
             return None
         key: tuple[EmbedKind, str] = ("query", resolved.text)
         # Another calibration judges an answer otherwise.
         judged_by = self._pipeline.judged_by(request)
-        parts = [self._parts, self._derivation.chunker_sig, judged_by]
+        parts = [self._parts, self._models.chunker_sig, judged_by, configs]
         configuration = describe(parts, self._own)
         return _Asked(
             request=request,
             digest=request_digest(request, tuple(query.conversation), configuration),
-            vector=(
-                known[key]
-                if key in known and resolved.embed_sig == self._derivation.embed_sig
-                else embed_each(embedder, [key])[key]
-            ),
-            revisions=revisions,
+            vector=known[key] if key in known else embed_each(embedder, [key])[key],
+            head=head,
             began=began,
         )
 
     def _found(self, asked: _Asked) -> Result | None:
-        questions = self._answers.cached_questions(asked.digest)
-        if not questions:
+        known = self._results.vectors(asked.digest, asked.head)
+        if not known:
             return None
-        cosines = np.array([float(each.vector @ asked.vector) for each in questions])
+        keys = list(known)
+        cosines = np.stack(list(known.values())) @ asked.vector
         for at in np.argsort(-cosines, kind="stable")[:_TRIED].tolist():
             if cosines[at] < self._options.threshold:
                 return None
-            answer = self._answers.cached_answer(questions[at].key)
-            if answer is None or answer.request != asked.digest or self._is_old(answer):
+            found = self._results.get(keys[at])
+            if found is None or self._is_old(found[0]):
                 continue
-            kept = json.loads(answer.body)
+            kept = json.loads(found[1])
             if contrast(kept["question"], asked.request.query.text):
                 continue
-            # Read after the answer: where they are its own, it holds at this moment.
-            now = self._answers.revisions(asked.request.query.dataset_ids)
-            if dict(answer.revisions) != dict(now):
+            # The log may have moved since it was read, before the question was embedded.
+            if self._changes.change_head() != asked.head:
                 return None
             return self._shown(asked, kept["result"], min(float(cosines[at]), 1.0))
         return None
 
-    def _is_old(self, answer: CachedAnswer) -> bool:
+    def _is_old(self, created_at: float) -> bool:
         """Whether its time is over; also where the clock was set back since."""
-        age = datetime.now(UTC) - answer.created_at
+        age = datetime.now(UTC).timestamp() - created_at
         hours = self._options.hours
-        return age < timedelta(0) or bool(hours and age > timedelta(hours=hours))
+        return age < 0 or bool(hours and age > hours * 3600)
 
     def _shown(self, asked: _Asked, body: object, similarity: float) -> Result:
         kept = from_dict(Result, body)
@@ -333,22 +324,24 @@ class CachedSearches:
             bare = [attrs.evolve(hit, terms=()) for hit in result.hits]
             shown = to_dict(attrs.evolve(result, hits=tuple(bare), usage=()))
             body = {"question": asked.request.query.text, "result": shown}
-            answer = CachedAnswer(
-                request=asked.digest,
-                vector=asked.vector,
-                revisions=asked.revisions,
-                created_at=asked.began,
-                body=json.dumps(body, ensure_ascii=False),
+            began, hours = asked.began.timestamp(), self._options.hours
+            self._results.keep(
+                KeptResult(
+                    request=asked.digest,
+                    head=asked.head,
+                    vector=asked.vector,
+                    created_at=began,
+                    body=json.dumps(body, ensure_ascii=False),
+                    maker=self._own,
+                ),
+                most=self._options.entries,
+                oldest=began - hours * 3600 if hours else 0.0,
+                head=self._changes.change_head,
             )
-            self._answers.keep_answer(answer, most=self._options.entries)
-            hours = self._options.hours
-            if hours and asked.began - self._pruned > _PRUNED_EVERY:
-                self._pruned = asked.began
-                self._answers.drop_answers(before=asked.began - timedelta(hours=hours))
         except Exception as error:  # noqa: BLE001 - a cache may fail in any way; it is reported
             with self._lock:
                 self._failure = FailureWarning(
-                    "the semantic cache could not keep an answer", error, kind=True
+                    "the semantic cache could not keep a result", error, kind=True
                 )
         finally:
             with self._lock:
@@ -358,6 +351,8 @@ class CachedSearches:
         with self._lock:
             self._hits += hits
             self._misses += misses
+            self._all_hits += hits
+            self._all_misses += misses
             if self._hits + self._misses < least:
                 return
             hits, self._hits = self._hits, 0
@@ -369,8 +364,8 @@ class CachedSearches:
             self._store_counts(hits, misses)
 
     def _store_counts(self, hits: int, misses: int) -> None:
-        with suppress(TriptychError):  # such as of a store that is only read
-            self._answers.count_lookups(hits=hits, misses=misses)
+        with suppress(TriptychError):
+            self._results.count_lookups(hits=hits, misses=misses)
 
     def _thread(self) -> ThreadPoolExecutor:
         with self._lock:

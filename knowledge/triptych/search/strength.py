@@ -14,10 +14,10 @@ from typing import Final
 import attrs
 
 from triptych.contracts import Capabilities, DocLevelSearcher
-from triptych.derivation.deriver import Deriver
 from triptych.records import Answerability, Candidates, Evidence, Hit, Strength
 from triptych.search.request import Found, SearchRequest, query_stats
 from triptych.text import CorpusStats, matches
+from triptych.vectors.lanes import ModelSet
 
 LIMITS: Final[Mapping[Strength, float]] = {"none": 0.0, "weak": 0.3, "fair": 0.8}
 """Where each level ends, by how much the evidence is above what foreign questions reach."""
@@ -69,12 +69,14 @@ class Scale:
 
     @cached_property
     def _total(self) -> float:
-        return math.fsum(map(self.stats.idf, set(self.terms)))
+        return math.fsum(self.stats.idfs(set(self.terms)))
 
     @cached_property
     def _distinct(self) -> float:
         """The share of the idf of all terms that they have once."""
-        every = math.fsum(map(self.stats.idf, self.terms))
+        if len(set(self.terms)) == len(self.terms):
+            return 1.0
+        every = math.fsum(self.stats.idfs(self.terms))
         return self._total / every if every else 1.0
 
     @cached_property
@@ -108,14 +110,15 @@ class Scale:
         The cosine of so short a text says little.
         """
         there = self.stats.document_frequencies
-        occur = all(there.get(term, 0) for term in self.terms)
-        return "bm25" in self.lanes and bool(self.terms) and self._words <= _FEW and occur
+        if "bm25" not in self.lanes or not self.terms or self._words > _FEW:
+            return False
+        return there.keys() >= set(self.terms)
 
     def doubts(self, best: Mapping[str, float]) -> Sequence[str]:
         """Why the evidence cannot be read in full."""
         known = {"bm25", "vector"} if self.cosines else {"bm25"}
         doubts = [] if known >= self.lanes else ["what the other scores mean is not known"]
-        there = sum(self.stats.document_frequencies.get(term, 0) > 0 for term in self.terms)
+        there = sum([term in self.stats.document_frequencies for term in self.terms])
         near = self.cosines is None or best.get("vector", 0.0) >= self.cosines[0]
         # The texts may be in another language, which the embedder reads or not.
         functions = self._words - len(self.terms)
@@ -144,7 +147,7 @@ class Scale:
 
 def evidence_of(
     capabilities: Capabilities,
-    derivation: Deriver,
+    models: ModelSet,
     request: SearchRequest,
     found: Found,
     judged: Answerability | None = None,
@@ -161,7 +164,7 @@ def evidence_of(
     evidence: Evidence | None = None if found.hits else nothing
     unknown: Sequence[str] = ()
     if statistics is not None and request.query.dataset_ids:
-        scale, best = _scale(statistics, derivation, request, found)
+        scale, best = _scale(statistics, models, request, found)
         unknown = tuple(
             term for term in scale.terms if term not in scale.stats.document_frequencies
         )
@@ -178,7 +181,7 @@ def evidence_of(
 
 
 def _scale(
-    statistics: DocLevelSearcher, derivation: Deriver, request: SearchRequest, found: Found
+    statistics: DocLevelSearcher, models: ModelSet, request: SearchRequest, found: Found
 ) -> tuple[Scale, Mapping[str, float]]:
     """The scale of a search, and the best score of each lane."""
     best: dict[str, float] = {}
@@ -193,9 +196,14 @@ def _scale(
         best[ranked.lane] = max(score, best.get(ranked.lane, score))
     query, terms = request.query, request.terms_in(dataset_id)
     language = request.language_of(dataset_id)
-    stats = query_stats(statistics, query.dataset_ids, language, query.text)
-    embedder = derivation.of_space(query.embed_sig).embedder
-    cosines = getattr(embedder, "cosine_range", None)
+    bounds = query.dataset_ids, query.filter.within
+    own = [
+        ranked
+        for variant, ranked in found.lists or ()
+        if (variant.dataset_ids, variant.filter.within) == bounds
+    ]
+    stats = query_stats(statistics, language, query, own)
+    cosines = getattr(models.embedder, "cosine_range", None)
     return Scale(best.keys(), cosines, query.text, terms, stats), best
 
 

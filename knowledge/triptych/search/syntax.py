@@ -163,68 +163,89 @@ def parse_query(query: Query) -> ParsedQuery:
     text = check_text(query.text, "the query").translate(_QUOTES)
     if text.isascii() and text.isprintable() and _SIGNS.isdisjoint(text):
         return ParsedQuery(text=" ".join(text.split()))
-    words: list[str] = []
-    phrases: list[str] = []
-    prefixes: list[str] = []
-    excluded: list[str] = []
-    excluded_prefixes: list[str] = []
-    where: dict[str, list[str]] = {}
-    lonely: dict[str, str] = {}  # the first of each kind
+    items = _Items()
     for item in _ITEM.finditer(text):
+        items.add(item)
+    _check_count(
+        sum(map(len, (items.phrases, items.prefixes, items.excluded, items.excluded_prefixes)))
+    )
+    if text.strip() and not items.words:
+        raise items.without_words(query.text)
+    return ParsedQuery(
+        text=" ".join(items.words),
+        conditions=TextConditions(
+            phrases=tuple(items.phrases),
+            prefixes=tuple(items.prefixes),
+            excluded=tuple(items.excluded),
+            excluded_prefixes=tuple(items.excluded_prefixes),
+        ),
+        where={key: tuple(values) for key, values in items.where.items()},
+        warnings=tuple(said.format(item) for said, item in items.lonely.items()),
+    )
+
+
+@attrs.define
+class _Items:
+    """The items of a query by what they ask for, and the first of each kind of `lonely` sign."""
+
+    words: list[str] = attrs.field(factory=list)
+    phrases: list[str] = attrs.field(factory=list)
+    prefixes: list[str] = attrs.field(factory=list)
+    excluded: list[str] = attrs.field(factory=list)
+    excluded_prefixes: list[str] = attrs.field(factory=list)
+    where: dict[str, list[str]] = attrs.field(factory=dict)
+    lonely: dict[str, str] = attrs.field(factory=dict)
+
+    def add(self, item: Any) -> None:
+        """Add a match of `_ITEM`."""
         if phrase := item["phrase"]:
             if not _is_words(phrase):
-                words.append(item[0])  # signs alone ask for nothing
+                self.words.append(item[0])  # signs alone ask for nothing
             elif item["minus"]:
-                excluded.append(phrase)
+                self.excluded.append(phrase)
             else:
-                phrases.append(phrase)
-                words.append(phrase)
+                self.phrases.append(phrase)
+                self.words.append(phrase)
         elif field := item["field"]:
-            where.setdefault(FIELDS.get(field, field), []).append(item["quoted"] or item["value"])
+            values = self.where.setdefault(FIELDS.get(field, field), [])
+            values.append(item["quoted"] or item["value"])
         elif (word := item["excluded"]) and _is_words(word):
             word = word.rstrip(_AFTER_WORDS)
             stem = word.removesuffix("*")
             if stem != word and len(stem) > 1:
-                excluded_prefixes.append(stem)
+                self.excluded_prefixes.append(stem)
             else:
-                excluded.append(word)
+                self.excluded.append(word)
                 if stem != word:
-                    lonely.setdefault(_STAR_IS, item[0])
+                    self.lonely.setdefault(_STAR_IS, item[0])
         elif (prefix := item["prefix"]) and _is_words(prefix):
-            prefixes.append(prefix)
-            words.append(prefix)
+            self.prefixes.append(prefix)
+            self.words.append(prefix)
         else:
-            words.append(item[0])
-            if item[0].count('"') % 2 and _LONELY.search(item[0]):
-                lonely.setdefault(_QUOTE_IS, item[0])
-            if _STAR.fullmatch(item[0]):
-                lonely.setdefault(_STAR_IS, item[0])
-            if _MINUS.fullmatch(item[0]):
-                lonely.setdefault(_MINUS_IS, item[0])
-    _check_count(len(phrases) + len(prefixes) + len(excluded) + len(excluded_prefixes))
-    if text.strip() and not words:
-        does = ["names fields"] if where else []
-        does += ["excludes"] if excluded or excluded_prefixes else []
+            self._add_word(item[0])
+
+    def _add_word(self, word: str) -> None:
+        self.words.append(word)
+        if word.count('"') % 2 and _LONELY.search(word):
+            self.lonely.setdefault(_QUOTE_IS, word)
+        if _STAR.fullmatch(word):
+            self.lonely.setdefault(_STAR_IS, word)
+        if _MINUS.fullmatch(word):
+            self.lonely.setdefault(_MINUS_IS, word)
+
+    def without_words(self, text: str) -> ValidationError:
+        """The error that the query ``text`` has no words."""
+        does = ["names fields"] if self.where else []
+        does += ["excludes"] if self.excluded or self.excluded_prefixes else []
         instead = ""
-        if where:
-            key, (value, *_) = next(iter(where.items()))
+        if self.where:
+            key, (value, *_) = next(iter(self.where.items()))
             instead = f"; or list all that match, by `where` (--where) {key:.60}={value!r:.60}"
             instead += " without a query"
-        raise ValidationError(
-            f"the query {query.text!r:.80} only {' and '.join(does)}: add a word or a phrase to "
+        return ValidationError(
+            f"the query {text!r:.80} only {' and '.join(does)}: add a word or a phrase to "
             f"search for{instead}"
         )
-    return ParsedQuery(
-        text=" ".join(words),
-        conditions=TextConditions(
-            phrases=tuple(phrases),
-            prefixes=tuple(prefixes),
-            excluded=tuple(excluded),
-            excluded_prefixes=tuple(excluded_prefixes),
-        ),
-        where={key: tuple(values) for key, values in where.items()},
-        warnings=tuple(said.format(item) for said, item in lonely.items()),
-    )
 
 
 def _check_count(conditions: int) -> None:

@@ -77,4 +77,4 @@ def note_retrieval(
     note("fusion", "fusion" if query.mode == Mode.HYBRID else str(query.mode), ranking.candidates)
     if query.threshold is not None:
         note("threshold", "threshold", above, f"its score is below {query.threshold:g}")
-    note("reading", "read", hits, "beyond the depth of the steps, stale, or replaced meanwhile")
+    note("reading", "read", hits, "beyond the depth of the steps, or stale")

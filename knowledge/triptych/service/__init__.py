@@ -1,4 +1,4 @@
-"""The `Service`: every public call goes through it, and it enforces the guarantees.
+"""The `KnowledgeBase` and the `Service`, which enforces the guarantees: every call goes through it.
 
 Each sibling module defines a base class of `Service` with related methods; `triptych.service.parts`
 builds the objects that they use.
@@ -7,42 +7,34 @@ builds the objects that they use.
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import Enum
-from typing import TYPE_CHECKING, Literal
 
 import attrs
 
+from triptych.access.view import Access, AccessView
 from triptych.contracts import Store
-from triptych.contracts.rules import only_dataset
-from triptych.records import check_identifier
+from triptych.errors import NotAvailableError, ValidationError
 from triptych.search.pipeline_record import Pipeline, find_pipeline
 from triptych.service.datasets import Datasets
 from triptych.service.documents import Documents
-from triptych.service.layers import Layers
-from triptych.service.operations import Effect, operation
+from triptych.service.interface import Operations
+from triptych.service.knowledge_base import KnowledgeBase
+from triptych.service.operations import Effect
 from triptych.service.options import ServiceOptions
 from triptych.service.parts import Parts
 from triptych.service.searches import Searches
-from triptych.service.upkeep import Upkeep
-from triptych.service.views import Dataset
 
-if TYPE_CHECKING:
-    from triptych.access import Access
-
-__all__ = ["Service", "ServiceOptions"]
-
-
-class _NotGiven(Enum):
-    """Neither None nor "", which a program may hold where it lacks an id."""
-
-    YET = "the only dataset"
+__all__ = [
+    "Effect",
+    "KnowledgeBase",
+    "Operations",
+    "Service",
+    "ServiceOptions",
+    "service_of",
+]
 
 
-class Service(Documents, Datasets, Searches, Layers, Upkeep):
-    """A knowledge base: stores documents, derives chunks and vectors from them, and searches them.
-
-    Thread-safe. Close it, or use it as a context manager.
-    """
+class Service(Documents, Datasets, Searches):
+    """The `KnowledgeBase` over a store of this machine, or of a database's server."""
 
     def __init__(
         self,
@@ -57,37 +49,13 @@ class Service(Documents, Datasets, Searches, Layers, Upkeep):
         Service closes the store and then calls ``on_close``, which may close the models.
 
         Raises:
-            NotAvailableError: ``options`` has a sparse encoder, but the store keeps no sparse
-                vectors.
+            NotAvailableError: the store keeps no vectors of a model of ``options``; or a semantic
+                cache is asked for, but the store has no change log.
         """
         self._build(Parts(store, options or ServiceOptions()), on_close)
 
-    @operation(Effect.READS)
-    def dataset(self, dataset_id: str | Literal[_NotGiven.YET] = _NotGiven.YET) -> Dataset:
-        """Return a view of one dataset: this Service's methods with the dataset id filled in.
-
-        The dataset need not exist: `create_dataset` or its first document creates it. Without an
-        argument, return the only dataset. "" and None (such as from an unset variable) are invalid.
-
-        Raises:
-            ValidationError: the id is invalid, or no id is given and there are several datasets.
-            NotFoundError: no id is given and there is no dataset.
-        """
-        if dataset_id is _NotGiven.YET:
-            dataset_id = only_dataset(self.list_datasets())
-        check_identifier(dataset_id, "dataset_id")
-        return Dataset(self, dataset_id)
-
-    @operation(Effect.READS)
     def pipeline(self, name: str) -> Service:
-        """Return a Service that searches and answers with the named pipeline.
-
-        The pipeline's options are the defaults of each call. It shares the store and the models;
-        closing this Service closes it too.
-
-        Raises:
-            NotFoundError: there is no pipeline of this name.
-        """
+        self._require_open()
         pipeline = find_pipeline(self.pipelines, name)
         with self._making:
             found = self._by_pipeline.get(name)
@@ -111,26 +79,30 @@ class Service(Documents, Datasets, Searches, Layers, Upkeep):
             pipeline=pipeline,
             pipelines=(),
         )
-        parts = Parts(self.store, options, caller=self._parts.caller)
+        parts = Parts(self.store, options, caller=self._parts.caller, base=self._parts)
+        return self._over(parts, self._view)
+
+    def _over(self, parts: Parts, view: AccessView | None) -> Service:
+        """A Service that shares what this one has opened."""
         made = Service.__new__(Service)
-        made._build(parts, base=self, view=self._view)
+        made._build(parts, base=self, view=view)
         return made
 
-    @operation(Effect.READS)
     def restricted(self, access: Access) -> Service:
-        """Return a Service restricted to the documents that ``access`` allows.
-
-        Documents outside ``access`` do not exist for the caller: they are not found, counted or
-        suggested, affect no score, and are not named in errors. The new Service shares the store
-        and the models; closing this Service closes it too. Restricting it again narrows it.
-
-        Raises:
-            ValidationError: ``access`` is not an `Access`.
-        """
+        self._require_open()
+        # Imported here, because most programs restrict nobody.
         from triptych.access.lanes import lane_over
-        from triptych.access.store import AccessObserver, store_for
+        from triptych.access.proposals import KeptProposals
+        from triptych.access.store import AccessObserver, AccessStore
 
-        store = store_for(self, access)
+        if not isinstance(access, Access):
+            raise ValidationError(
+                f"restricted takes an Access, not {type(access).__name__}: make one with "
+                "triptych.access.Access(dataset_ids=…, can_write=…, where=…)"
+            )
+        settings = self._opened.capabilities.settings if access.agent else None
+        proposals = None if settings is None else KeptProposals(settings)
+        store = AccessStore(self.store, self.capabilities, access, proposals)
         view = store.view
         options = attrs.evolve(
             self.options,
@@ -144,8 +116,20 @@ class Service(Documents, Datasets, Searches, Layers, Upkeep):
             locate=None,  # where this machine has its files is not the caller's business
         )
         caller = (*self._parts.caller, "access", repr(access.dataset_ids), access.tree)
-        made = Service.__new__(Service)
-        parts = Parts(store, options, caller=caller)
-        made._build(parts, base=self, view=view)
+        made = self._over(Parts(store, options, caller=caller, base=self._parts), view)
         self._restricted.add(made)
         return made
+
+
+def service_of(kb: KnowledgeBase, doing: str) -> Service:
+    """Return ``kb`` as the Service that it is, for what needs the store itself.
+
+    Raises:
+        NotAvailableError: it is a client.
+    """
+    if not isinstance(kb, Service):
+        raise NotAvailableError(
+            f"{doing} works on the store itself, and this is a knowledge base on a server: do it "
+            "where the server runs"
+        )
+    return kb

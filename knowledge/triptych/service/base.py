@@ -2,31 +2,44 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from weakref import WeakSet
 
-from triptych._internal.close_on_exit import CloseOnExit
-from triptych.contracts import LLM, Capabilities, ChunkRepo, DocumentRepo, LayerRepo, Ranker, Store
+import attrs
+
+from triptych.access.view import Access, AccessView
+from triptych.contracts import Capabilities, ChunkRepo, DocumentRepo, LayerRepo, Ranker, Store
 from triptych.contracts.rules import missing_dataset
 from triptych.copies.notes import note_purge
-from triptych.errors import NotFoundError, StoreError, ValidationError
+from triptych.derivation.layer_journal import LayerJournal
+from triptych.errors import (
+    AccessDeniedError,
+    CancelledError,
+    NotFoundError,
+    StoreError,
+    ValidationError,
+)
 from triptych.records import check_text
 from triptych.search.dataset_settings import forget_settings
 from triptych.search.pipeline import SearchPipeline
 from triptych.search.pipeline_record import Pipeline
+from triptych.service.interface import Operations
+from triptych.service.knowledge_base import KnowledgeBase
+from triptych.service.operations import TRAITS, Effect, OperationTraits
 from triptych.service.options import ServiceOptions
 from triptych.service.parts import Parts
 from triptych.vectors.refused import REFUSED_SETTINGS
 
 if TYPE_CHECKING:
-    from triptych.access.view import Access, AccessView
-    from triptych.records import ScrubReport
     from triptych.search.semantic_cache import CachedSearches
 
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 
-class ServiceBase(CloseOnExit):
+
+class ServiceBase(KnowledgeBase):
     """The state that all methods of a Service share."""
 
     base: ServiceBase | None = None
@@ -42,9 +55,7 @@ class ServiceBase(CloseOnExit):
     ) -> None:
         self._parts, self.base, self._view = parts, base, view
         self._first: SearchPipeline | CachedSearches = parts.cached or parts.searches
-        self.options: ServiceOptions = parts.options
         self.store: Store = parts.store
-        self.capabilities: Capabilities = parts.capabilities
         self.documents: DocumentRepo = parts.store.documents
         self.chunks: ChunkRepo = parts.store.chunks
         self.layer_repo: LayerRepo = parts.store.layers
@@ -66,12 +77,15 @@ class ServiceBase(CloseOnExit):
 
     @property
     def access(self) -> Access | None:
-        """The access of the caller that this Service is restricted to; None for the owner."""
         return None if self._view is None else self._view.access
 
     @property
+    def _opened(self) -> ServiceBase:
+        """The Service that was opened, of which this one is made."""
+        return self if self.base is None else self.base._opened
+
+    @property
     def pipelines(self) -> Mapping[str, Pipeline]:
-        """The pipelines by name; for a restricted caller, those whose datasets it may all use."""
         if self._view is None:
             return self._pipelines
         shows = self._view.shows
@@ -82,9 +96,12 @@ class ServiceBase(CloseOnExit):
         }
 
     @property
-    def llm(self) -> LLM | None:
-        """The language model of this Service, None without one."""
-        return self.options.llm
+    def options(self) -> ServiceOptions:
+        return self._parts.options
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._parts.capabilities
 
     @property
     def searches(self) -> SearchPipeline:
@@ -98,11 +115,9 @@ class ServiceBase(CloseOnExit):
 
     @property
     def lanes(self) -> tuple[str, ...]:
-        """The names of the lanes. Each is a search mode and a key of ``min_scores``."""
         return self._parts.engine.lanes
 
     def close(self) -> None:
-        """Release files, connections and threads. Idempotent; later calls raise `StoreError`."""
         with self._closing:
             if self._closed:
                 return
@@ -119,41 +134,35 @@ class ServiceBase(CloseOnExit):
 
     def _forget_elsewhere(self, dataset_id: str, name: str | None, *, existed: bool) -> int:
         """Remove a purged document or dataset from settings and syncs; return the number of answers
-        to requests that were removed."""
+        to requests that were removed: those of all callers go, uncounted for a restricted one."""
         from triptych.derivation.erasure import forget_proposals, forget_requests
 
         if self.base is not None:
-            # Those of all callers go, uncounted. What a filter hides was not purged.
+            # What a filter hides was not purged.
             if self._view is not None and self._view.tree is not None and not existed:
                 return 0
             found = self.base._forget_elsewhere(dataset_id, name, existed=existed)
             return found if self._view is None else 0
         settings, forget_files = self.capabilities.settings, self.options.forget_files
+        self._parts.results.erase()
         note_purge(settings)
         answers = forget_requests(settings, dataset_id, name)
         forget_proposals(settings, dataset_id, name)
         forget_settings(settings, dataset_id, (REFUSED_SETTINGS,))  # the words may quote a text
+        if settings is not None and name is not None:
+            LayerJournal(settings).forget_document(dataset_id, name)
         if forget_files is not None:
             others = [each for each in self.documents.list_datasets() if each != dataset_id]
             forget_files(dataset_id, name, others)
         return answers
-
-    def _forget_proposals(self, dataset_id: str) -> None:
-        from triptych.derivation.erasure import forget_proposals
-
-        if self.base is not None:
-            return self.base._forget_proposals(dataset_id)
-        forget_proposals(self.capabilities.settings, dataset_id, None)
 
     def _forget_questions(self, dataset_id: str, name: str | None) -> int:
         """Remove a dataset's questions from the log, or that a document was found; how many it
         was of: 0 for a restricted caller."""
         from triptych.derivation.erasure import forget_questions
 
-        if self.base is not None:
-            found = self.base._forget_questions(dataset_id, name)
-            return found if self._view is None else 0
-        return forget_questions(self.capabilities.settings, dataset_id, name)
+        found = forget_questions(self._opened.capabilities.settings, dataset_id, name)
+        return found if self._view is None else 0
 
     def _remove_layers_above(self, dataset_id: str, name: str, *, every: bool) -> int:
         if self.base is None:
@@ -162,11 +171,6 @@ class ServiceBase(CloseOnExit):
             self._view.check_unreviewed(dataset_id, "a purge")
         removed = self.base._remove_layers_above(dataset_id, name, every=every)
         return removed if self._view is None or self._view.tree is None else 0
-
-    def _scrub(self) -> ScrubReport:
-        from triptych.records import ScrubReport
-
-        return self.store.scrub() or ScrubReport()
 
     def _require_open(self) -> None:
         if self._closed:
@@ -218,3 +222,65 @@ def check_names(dataset_id: object, name: object = "") -> None:
     """Raise ValidationError if the name of a dataset or document is invalid."""
     check_text(dataset_id, "dataset_id")
     check_text(name, "a document name")
+
+
+def checked(method: _Method) -> _Method:
+    """Make a method of a Service from its body: the operation of this name in `Operations`.
+
+    The method raises `StoreError` if the Service is closed. For a restricted caller it does what
+    the access allows.
+    """
+    declared = getattr(Operations, method.__name__)
+    traits: OperationTraits = getattr(declared, TRAITS)
+
+    @functools.wraps(method)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        self._require_open()
+        if traits.effect is Effect.READS or self._view is None:
+            return method(self, *args, **kwargs)
+        return _performed(self._view, traits, method, (self, *args), kwargs)
+
+    call.__doc__ = declared.__doc__
+    setattr(call, TRAITS, traits)
+    return cast(_Method, call)
+
+
+def _performed(
+    view: AccessView,
+    traits: OperationTraits,
+    method: Callable[..., Any],
+    args: Sequence[Any],
+    options: Mapping[str, Any],
+) -> Any:
+    """Call a method of a Service that writes, as the access of ``view`` allows it.
+
+    Where the access may only read, all that writes is refused, whatever it is asked; what is
+    written, and of which documents, the store of the access decides. A store keeps one vector of a
+    text, whoever's document it is in: under a filter, how much had to be embedded would say which
+    texts others have. So nothing is left to be embedded later, no progress is reported, and the
+    report counts no texts.
+    """
+    if not traits.writes_if or options.get(traits.writes_if):
+        view.access.check_can_write()
+    if not traits.embeds or view.tree is None:
+        return method(*args, **options)
+    if options.get("embed", "now") == "later":
+        raise AccessDeniedError(
+            "this access is to some documents of a dataset, and must embed them at once: leave "
+            "out embed='later'"
+        )
+    silent = {"progress": None} if "progress" in options else {}
+    try:
+        return _uncounted(method(*args, **{**options, **silent}))
+    except CancelledError as error:
+        error.report = _uncounted(error.report)
+        raise
+
+
+def _uncounted(found: Any) -> Any:
+    """A report without its counts of texts."""
+    from triptych.records import EmbedReport, PutReport, RebuildReport
+
+    if isinstance(found, PutReport | EmbedReport | RebuildReport):
+        return attrs.evolve(found, embedded=0, reused=0, encoded=0)
+    return found

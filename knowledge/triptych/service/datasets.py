@@ -1,44 +1,51 @@
-"""The methods of a Service that create, configure and delete datasets and delete documents."""
+"""The methods of a Service that configure, delete, rebuild and check datasets."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from triptych import telemetry
-from triptych.derivation.living_documents import remove_expired
-from triptych.errors import CorruptStoreError, ValidationError
-from triptych.records import DatasetConfig, check_identifier, check_whole
+from triptych._internal.wording import FailureWarning, counted
+from triptych.errors import (
+    CancelledError,
+    CorruptStoreError,
+    NotAvailableError,
+    TriptychError,
+    ValidationError,
+)
+from triptych.living_documents import remove_expired
+from triptych.records import CacheStats, DatasetConfig, check_identifier, check_whole
 from triptych.search.dataset_settings import forget_judgements, forget_settings
-from triptych.service.base import ServiceBase, check_names
-from triptych.service.operations import Effect, operation
+from triptych.service.base import ServiceBase, check_names, checked
 from triptych.service.options import check_language
+from triptych.vectors.refused import refusals
 
 if TYPE_CHECKING:
-    from triptych.records import DeleteReport, PurgeReceipt
+    from triptych._internal.progress import ProgressCallback
+    from triptych.records import (
+        DatasetStats,
+        DeleteReport,
+        DoctorReport,
+        Health,
+        PurgeReceipt,
+        RebuildReport,
+        RebuildScope,
+    )
 
 
 class Datasets(ServiceBase):
-    """The methods of a Service for datasets and deletion."""
+    """The methods of a Service for datasets, deletion and maintenance."""
 
-    @operation(Effect.READS)
+    @checked
     def list_datasets(self) -> Sequence[str]:
-        """Return the ids of all datasets, sorted."""
         return self.documents.list_datasets()
 
-    @operation(Effect.WRITES, creates=True)
+    @checked
     def create_dataset(self, dataset_id: str, *, language: str | None = None) -> bool:
-        """Create an empty dataset; return whether it is new.
-
-        It gets this Service's configuration and can be listed and searched. ``language`` is the
-        language of its text analysis (None: the Service's). An existing dataset is not changed.
-        Storing a document also creates its dataset.
-
-        Raises:
-            ValidationError: the id is invalid, or the analyzer does not support the language.
-        """
         check_identifier(dataset_id, "dataset_id")
         if language is not None:
             check_language(language)
@@ -51,16 +58,8 @@ class Datasets(ServiceBase):
         self._parts.writer.offer_config(dataset_id, language, expected=before)
         return self.documents.create_dataset(dataset_id)
 
-    @operation(Effect.WRITES)
+    @checked
     def configure_dataset(self, dataset_id: str, *, language: str) -> DatasetConfig:
-        """Set the language in which a dataset is analysed; return its configuration.
-
-        If the dataset has documents, its index is rebuilt at the next search.
-
-        Raises:
-            ValidationError: the analyzer does not support the language; the message lists those
-                that it supports.
-        """
         check_identifier(dataset_id, "dataset_id")
         check_language(language)
         if self._view is not None:
@@ -69,17 +68,8 @@ class Datasets(ServiceBase):
 
     # Deletes
 
-    @operation(Effect.DESTROYS)
+    @checked
     def delete_document(self, dataset_id: str, name: str, *, if_version: int | None = None) -> bool:
-        """Delete a document with its old versions, chunks, vectors, layers and index entries.
-
-        Return whether the document existed; deleting is idempotent. The delete is atomic: it does
-        not affect what another writer stores under this name afterwards.
-
-        Raises:
-            ConflictError: ``if_version`` is not the stored version (0: no document). Nothing was
-                deleted.
-        """
         check_names(dataset_id, name)
         if if_version is not None:
             check_whole(if_version, "if_version")
@@ -88,7 +78,7 @@ class Datasets(ServiceBase):
             telemetry.note(documents=int(deleted))
             return deleted
 
-    @operation(Effect.DESTROYS)
+    @checked
     def delete_documents(
         self,
         dataset_id: str,
@@ -96,20 +86,6 @@ class Datasets(ServiceBase):
         names: Iterable[str] | str | None = None,
         where: Mapping[str, Any] | None = None,
     ) -> DeleteReport:
-        """Delete many documents as `delete_document` does, many per transaction.
-
-        Expired documents that match are deleted too. A document that another writer changes
-        meanwhile is read again, and deleted if it still matches.
-
-        Args:
-            names: the documents to delete; with ``where``, only those that match it.
-            where: a condition as in `Query`; matching documents are deleted.
-
-        Raises:
-            ValidationError: neither ``names`` nor ``where`` is given, or only an empty ``where``.
-            NotFoundError: the dataset does not exist.
-            StoreError: the store failed; earlier deletions remain.
-        """
         from triptych.derivation.management import which_documents
 
         check_names(dataset_id)
@@ -125,47 +101,26 @@ class Datasets(ServiceBase):
             telemetry.note(documents=len(report.deleted), failed=len(report.failed))
             return report
 
-    @operation(Effect.DESTROYS)
+    @checked
     def remove_expired(self, dataset_id: str | None = None) -> int:
-        """Delete the expired documents of a dataset, or of all datasets; return their number.
-
-        `rebuild` does this too. A transaction deletes up to 256 documents. A document that is
-        stored again meanwhile is not deleted.
-
-        Raises:
-            NotFoundError: the dataset does not exist.
-            CancelledError: the deadline passed; earlier deletions remain.
-        """
         return sum(remove_expired(self.documents, each) for each in self._asked(dataset_id))
 
-    @operation(Effect.DESTROYS)
+    @checked
     def delete_dataset(self, dataset_id: str) -> bool:
-        """Delete a dataset with everything in it; return whether it existed. Idempotent.
-
-        The delete is atomic: it does not affect what another writer stores afterwards.
-        """
         return self._drop_dataset(dataset_id)[0]
 
     def _drop_dataset(self, dataset_id: str) -> tuple[bool, int]:
         """Whether it existed, and how many questions were logged about it."""
+        from triptych.derivation.erasure import forget_proposals
+
         check_names(dataset_id)
         existed = self.documents.delete_dataset(dataset_id)
         forget_settings(self.capabilities.settings, dataset_id)
-        self._forget_proposals(dataset_id)
+        forget_proposals(self._opened.capabilities.settings, dataset_id, None)
         return existed, self._forget_questions(dataset_id, None)
 
-    @operation(Effect.DESTROYS)
+    @checked
     def recreate(self, dataset_id: str) -> bool:
-        """Empty a dataset and adopt this Service's configuration; return whether it existed.
-
-        The language is kept, and no version number is reused. The next document creates the dataset
-        again. This is a delete followed by a write. After a crash between the two the next document
-        creates the dataset in this Service's language. If another writer stores documents between
-        the two, they are kept, with that writer's configuration except for the language.
-
-        Raises:
-            StoreError: the store failed; call again.
-        """
         check_names(dataset_id)
         config = self.chunks.config(dataset_id)
         existed = self.delete_dataset(dataset_id)
@@ -173,33 +128,18 @@ class Datasets(ServiceBase):
             self._parts.writer.set_language(dataset_id, config.language)
         return existed
 
-    @operation(Effect.DESTROYS, long=True)
+    @checked
     def purge(self, dataset_id: str, name: str | None = None) -> PurgeReceipt:
-        """Delete a document, or (``name`` None) a dataset, and erase its remains from the store's
-        files.
-
-        This also deletes the document's old versions, the layers of its folders and its dataset
-        (they may quote it), the record of its file in syncs, the responses about it that a server
-        keeps for repeated requests, and the proposals of agents about it. Logged questions are
-        deleted with their dataset; the log no longer names a purged document.
-
-        A delete leaves bytes in free pages, logs and index files until they are overwritten. A
-        purge overwrites them, which takes time proportional to the size of the store. The receipt
-        is true if anything was deleted.
-
-        Raises:
-            StoreError: deleting or erasing failed; call again.
-        """
         from triptych.derivation.erasure import BEYOND, DAMAGED, count_held
-        from triptych.records import PurgeReceipt
+        from triptych.records import PurgeReceipt, ScrubReport
 
         check_names(dataset_id, *(() if name is None else (name,)))
-        cache, versions = self.capabilities.answers, self.capabilities.versions
+        versions = self.capabilities.versions
         try:
             held = count_held(self.store, versions, dataset_id, name)
         except CorruptStoreError:  # it is erased all the same
             held = PurgeReceipt(dataset_id=dataset_id, name=name, beyond=(DAMAGED,))
-        kept = 0 if cache is None else cache.cache_stats().entries
+        kept = self._parts.cache_stats().entries
         layers = held.layers
         if name is None:
             existed, questions = self._drop_dataset(dataset_id)
@@ -213,8 +153,8 @@ class Datasets(ServiceBase):
                 more = f"the text of {golden} golden questions about it: drop those that quote it"
                 held = attrs.evolve(held, beyond=(*held.beyond, more))
         requests = self._forget_elsewhere(dataset_id, name, existed=existed)
-        left = 0 if cache is None else cache.cache_stats().entries
-        scrubbed = self._scrub()
+        left = self._parts.cache_stats().entries
+        scrubbed = self.store.scrub() or ScrubReport()
         return attrs.evolve(
             held,
             existed=existed,
@@ -225,3 +165,101 @@ class Datasets(ServiceBase):
             terms=scrubbed.terms,
             beyond=(*held.beyond, *scrubbed.beyond, *BEYOND),
         )
+
+    # Upkeep
+
+    @checked
+    def rebuild(
+        self,
+        scope: RebuildScope | None = None,
+        *,
+        dataset_id: str = "",
+        doc_name: str = "",
+        progress: ProgressCallback | None = None,
+    ) -> RebuildReport:
+        from triptych.records import RebuildScope
+
+        if scope is not None and not isinstance(scope, RebuildScope):
+            raise ValidationError(
+                f"rebuild takes a RebuildScope, not {type(scope).__name__}: to name a dataset, "
+                "write rebuild(dataset_id=…)"
+            )
+        if scope is not None and (dataset_id or doc_name):
+            raise ValidationError("give rebuild a scope or a dataset_id, not both")
+        scope = scope or RebuildScope(dataset_id=dataset_id, doc_name=doc_name)
+        if scope.dataset_id and scope.dataset_id not in self.documents.list_datasets():
+            report = self._parts.rebuilds.remove_orphans(scope.dataset_id)
+            if not report.removed:
+                raise self._missing(scope.dataset_id)
+            return report
+        with telemetry.operation("rebuild"):
+            if scope.doc_names:
+                report = self._parts.rebuilds.named(scope.dataset_id, scope.doc_names)
+            else:
+                one = scope.dataset_id
+                datasets = [one] if one else self.documents.list_datasets()
+                report = self._parts.rebuilds.datasets(datasets, progress)
+            telemetry.note(documents=report.rebuilt, failed=len(report.failed))
+            return report
+
+    @checked
+    def stats(self, dataset_id: str | None = None) -> list[DatasetStats]:
+        found = map(self._parts.stats, self._asked(dataset_id))
+        stats = [each for each in found if each is not None]  # None: deleted meanwhile
+        if dataset_id is not None and not stats:
+            raise self._missing(dataset_id)
+        return stats
+
+    @checked
+    def cache_stats(self) -> CacheStats:
+        if self.capabilities.changes is None:
+            raise NotAvailableError("this store has no change log, which a semantic cache needs")
+        return self._parts.cache_stats()
+
+    @checked
+    def health(self, *, probe: bool = True) -> Health:
+        from triptych.diagnostics.health import check_health
+
+        return check_health(
+            self.documents,
+            self.capabilities.diagnostics,
+            self.options.models.kept,
+            self.stats,
+            probe=probe,
+            refused=lambda each: refusals(self.chunks, self.capabilities.settings, each),
+        )
+
+    @checked
+    def doctor(
+        self,
+        *,
+        repair: bool = False,
+        dataset_id: str | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> DoctorReport:
+        from triptych.derivation.batches import check_progress
+        from triptych.diagnostics.doctor import Doctor
+        from triptych.search.agreement import MOST_DATASETS, disagreement
+
+        check_progress(progress)
+        datasets: Callable[[], Sequence[str]] = self.documents.list_datasets
+        if dataset_id is not None:
+            datasets = partial(list, self._asked(dataset_id))
+        doctor = Doctor(self.store, self.capabilities, self._parts.models, self._parts.rebuilds)
+        report = doctor.report(datasets, repair=repair, progress=progress)
+        advice, skipped = list[str](), list(report.skipped)
+        compared = datasets() if report.clean else ()
+        for each in compared[:MOST_DATASETS]:
+            try:
+                said = disagreement(self.searches, self.chunks, self._parts.models, each)
+                advice += [said] if said else []
+            except CancelledError:
+                raise
+            except (TriptychError, TypeError, ValueError) as error:  # as the doctor's own reading
+                skipped.append(FailureWarning(f"dataset {each!r}: whether its lanes agree", error))
+        if rest := compared[MOST_DATASETS:]:
+            skipped.append(
+                f"{counted(len(rest), 'dataset')}: whether their lanes agree, which is checked for "
+                f"{MOST_DATASETS} at a time: name one, such as {rest[0]!r}"
+            )
+        return attrs.evolve(report, advice=tuple(advice), skipped=tuple(skipped))

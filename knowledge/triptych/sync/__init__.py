@@ -5,6 +5,6 @@ to run it, as does the notifier in `triptych_backends.watching`, which uses the 
 reports.
 """
 
-from triptych._internal.lazy import lazy_exports
+from triptych.runtime.lazy import lazy_exports
 
 __all__, __getattr__, __dir__ = lazy_exports(__name__, __file__)

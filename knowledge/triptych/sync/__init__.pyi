@@ -8,6 +8,7 @@ from triptych.sync.reading import (
     FileSet as FileSet,
     MetadataFunction as MetadataFunction,
     SourceFile as SourceFile,
+    read_file as read_file,
 )
 from triptych.sync.remembered import (
     RememberedRoot as RememberedRoot,

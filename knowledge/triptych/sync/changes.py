@@ -12,7 +12,7 @@ from triptych.records import ChangeEvent, EventKind, RebuildScope
 from triptych.sync.patterns import IGNORE_FILES
 from triptych.sync.roots import SyncRoot
 from triptych.sync.scanner import Scanner
-from triptych.sync.state import FileRecord
+from triptych.sync.state import SyncRecord
 
 _MANY = 1000
 """More changed paths than this at once are not looked at one by one."""
@@ -27,7 +27,7 @@ more than a scope can name if there are so many. None where that is unknown."""
 
 def events_of(
     roots: Sequence[tuple[SyncRoot, Scanner]],
-    known: Mapping[SyncRoot, Mapping[str, FileRecord]],
+    known: Mapping[SyncRoot, Mapping[str, SyncRecord]],
     paths: Sequence[str],
     *,
     running: Running,
@@ -67,7 +67,7 @@ class _Changes:
 
     root: SyncRoot
     scanner: Scanner
-    known: Mapping[str, FileRecord]
+    known: Mapping[str, SyncRecord]
     running: Running
     stored_below: StoredBelow
 

@@ -9,22 +9,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
-from triptych._internal.numbers import check_number
 from triptych._internal.progress import ProgressCallback
 from triptych._open import every_format
 from triptych.errors import NotFoundError, TriptychError, ValidationError
 from triptych.parsing import FileParsers
 from triptych.parsing.files import GENERATED, Skipped
 from triptych.records import ChangeEvent, EventKind, RebuildReport, RebuildScope, check_text
+from triptych.records.values import check_number
+from triptych.scan import FileStat, compare
 from triptych.search.file_location import remember_folder
-from triptych.service import Service
+from triptych.service import KnowledgeBase
 from triptych.sync.changes import events_of
 from triptych.sync.reading import FileReader, MetadataFunction
 from triptych.sync.report import DeletionGuard, SyncPlan, SyncReport
 from triptych.sync.roots import SyncOptions, SyncRoot, check_roots
 from triptych.sync.run import SyncRun
-from triptych.sync.scanner import FileStat, Scanner
-from triptych.sync.state import FileRecord, load_state, save_state, state_file
+from triptych.sync.scanner import Scanner
+from triptych.sync.state import SyncRecord, load_state, save_state, state_file
 from triptych.sync.target import target_of
 
 _logger = logging.getLogger("triptych.sync")
@@ -54,7 +55,7 @@ class DirectorySync:
 
     def __init__(
         self,
-        service: Service,
+        service: KnowledgeBase,
         roots: Sequence[SyncRoot],
         options: SyncOptions | None = None,
         *,
@@ -93,7 +94,7 @@ class DirectorySync:
         self._preparer = FileReader(parser_of, metadata, metadata_sig, self._options)
         self._guard = DeletionGuard()
         self._lock = threading.Lock()
-        self._known: dict[SyncRoot, dict[str, FileRecord]] = {}
+        self._known: dict[SyncRoot, dict[str, SyncRecord]] = {}
         self._linked: set[str] = set()
         self._left_out: dict[str, tuple[Skipped, ...]] = {}
         self._notes: dict[str, tuple[str, ...]] = {}
@@ -274,9 +275,6 @@ class DirectorySync:
                 _logger.warning("the state of %s cannot be kept in %s: %s", root.path, file, error)
 
 
-_RACY_NS = 2_000_000_000  # see `triptych.sync.reading`
-
-
 class PollingNotifier:
     """An `EventNotifier` that polls the files of a `DirectorySync`, for disks that do not report
     changes, such as network disks.
@@ -299,17 +297,15 @@ class PollingNotifier:
         """Yield each change as it is found; end soon after `close`."""
         if self._stop.is_set():
             return
-        before, young = self._look()
+        files, unseen, racy = self._look()
         yield from self._sync.everything()
         while not self._stop.wait(self._every):
-            now, still_young = self._look()
-            unseen = {path for path, stat in now.items() if stat is None}
-            seen_again = any(s is None and path not in unseen for path, s in before.items())
-            changed = {path for path in {**before, **now} if before.get(path) != now.get(path)}
-            # Once more when it is no longer young: what it is then, it stays under these times.
-            changed |= young - still_young
-            before, young = now, still_young
-            if seen_again:
+            before, unseen_before, racy_before = files, unseen, racy
+            files, unseen, racy = self._look()
+            found = compare(before, files)
+            # Once more when it is no longer racy: what it is then, it stays under these times.
+            changed = {*found.new, *found.removed, *found.changed, *(racy_before - racy)}
+            if unseen_before - unseen:
                 yield from self._sync.everything()
             elif changed:
                 yield from self._sync.changes(sorted(changed))
@@ -318,9 +314,11 @@ class PollingNotifier:
         """End `events`. Idempotent."""
         self._stop.set()
 
-    def _look(self) -> tuple[dict[str, FileStat | None], set[str]]:
-        """Return the files, and those so recent that they may change again with the same times."""
-        started = time.time_ns() - _RACY_NS
+    def _look(self) -> tuple[dict[str, FileStat | None], set[str], set[str]]:
+        """Return the files, the paths that are inaccessible, and the files that may change again
+        with the same times."""
+        looked = time.time_ns()
         found = self._sync.snapshot()
-        young = {path for path, stat in found.items() if stat and stat.mtime_ns >= started}
-        return found, young
+        files = {path: stat for path, stat in found.items() if stat is not None}
+        racy = {path for path, stat in files.items() if stat.unless_racy(looked) is None}
+        return dict(files), found.keys() - files.keys(), racy

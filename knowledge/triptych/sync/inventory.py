@@ -10,8 +10,9 @@ from triptych.errors import ConflictError, NotAvailableError, NotFoundError, Val
 from triptych.parsing.files import Skipped
 from triptych.records import DocumentInfo, Failure
 from triptych.records.values import check_document_name
+from triptych.scan import FileStat
 from triptych.sync.roots import SyncRoot, prefix_hint
-from triptych.sync.scanner import FileStat, Scan, Scanner
+from triptych.sync.scanner import Scan, Scanner
 from triptych.sync.target import ChunkState, SyncTarget
 
 
@@ -75,28 +76,16 @@ def take_inventory(
         found.infos = {info.name: info for info in infos if info is not None}
     found.states = target.states(dataset_id, found.infos)
     for root, scanner in roots:
-        scan = scanner.scan() if names is None else _look(root, scanner, names)
+        if names is None:
+            scan = scanner.scan()
+        else:
+            scan = scanner.look(*(path for n in names if (path := root.relative_of(n)) is not None))
         found.scans.append((root, scan))
         found.skipped += scan.skipped
         _fail(found, root, scan)
         for relative, stat in scan.files.items():
             _take(found, root, relative, stat)
     return found
-
-
-def _look(root: SyncRoot, scanner: Scanner, names: Sequence[str]) -> Scan:
-    together = Scan()
-    for name in names:
-        relative = root.relative_of(name)
-        if relative is None:
-            continue
-        one = scanner.look(relative)
-        together.files.update(one.files)
-        together.skipped += one.skipped
-        together.failed.update(one.failed)
-        together.unlisted |= one.unlisted
-        together.links = together.links or one.links
-    return together
 
 
 def _take(found: Inventory, root: SyncRoot, relative: str, stat: FileStat) -> None:
@@ -158,7 +147,7 @@ def renames(
     )
 
 
-def replaced(put: Iterable[tuple[str, str, str]]) -> list[tuple[str, str]]:
+def exchanges(put: Iterable[tuple[str, str, str]]) -> list[tuple[str, str]]:
     """Whose content is another's now, (old, new), among documents that were put together.
 
     ``put`` are names with the SHA-256 of their content before, "" for none, and now.

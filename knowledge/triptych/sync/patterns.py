@@ -15,7 +15,7 @@ import attrs
 
 from triptych import deadlines
 from triptych.errors import ValidationError
-from triptych.sync.tree import Folder, Tree
+from triptych.scan import Folder, Tree
 
 _LONGEST = 32_767
 """Bytes of the longest path of any system: a pattern with more tokens matches nothing."""
@@ -324,7 +324,7 @@ def ignore_stack(root: str) -> IgnoreStack:
         above.append(os.path.basename(before))
     stack, relative, path = IgnoreStack(), "", top
     for name in reversed(above):
-        with Tree(path) as tree, tree.folder(()) as folder:
+        with Tree.of(path) as tree, tree.folder(()) as folder:
             stack = stack.entered(relative, folder)
         relative, path = f"{relative}/{name}" if relative else name, os.path.join(path, name)
         if stack.verdict(relative, folder=True):
@@ -334,7 +334,7 @@ def ignore_stack(root: str) -> IgnoreStack:
 
 def _read(folder: Folder) -> Patterns:
     # A link could lead out of the root, and Git does not follow one here either.
-    found = [folder.read(name, _MOST) for name in IGNORE_FILES]
+    found = [folder.head(name, _MOST) for name in IGNORE_FILES]
     return Patterns.of(pattern for data in found if data for pattern in _parsed(data))
 
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import os
-import stat
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -28,17 +25,12 @@ from triptych.parsing.files import Skipped, name_of
 from triptych.records import DocumentInfo, Failure, Metadata, NewDocument, SystemData
 from triptych.records.documents import living_version
 from triptych.records.metadata import same_metadata
+from triptych.scan import FileStat, Tree, is_hidden, is_link
 from triptych.signatures import content_sha256
 from triptych.sync.inventory import File
 from triptych.sync.roots import SyncOptions, SyncRoot, prefix_hint
-from triptych.sync.scanner import FileStat, Scanner
-from triptych.sync.state import LEFT_OUT, FileRecord, outcome_of
-from triptych.sync.tree import Tree, is_hidden, is_link
-
-_TRIES = 3
-_RACY_NS = 2_000_000_000
-"""A file this recent may change again with the same time: the coarsest clock of a file system in
-use (FAT) has a resolution of two seconds. Git calls such entries racily clean."""
+from triptych.sync.scanner import Scanner
+from triptych.sync.state import LEFT_OUT, SyncRecord, outcome_of
 
 
 def read_file(root: Path, relative: str, max_bytes: int) -> tuple[bytes, FileStat | None]:
@@ -48,9 +40,9 @@ def read_file(root: Path, relative: str, max_bytes: int) -> tuple[bytes, FileSta
         OSError: it cannot be read, has left the root, is not a regular file, or has grown over
             ``max_bytes``.
     """
-    with Tree(str(root)) as tree:
+    with Tree.of(str(root)) as tree:
         try:
-            return _read(tree, relative.split("/"), max_bytes)
+            return tree.read(relative.split("/"), max_bytes)
         except OSError as error:
             if not is_link(error):
                 raise
@@ -60,31 +52,11 @@ def read_file(root: Path, relative: str, max_bytes: int) -> tuple[bytes, FileSta
             why = "out of the folder" if real is None else "to what is hidden"
             raise OSError(errno.ELOOP, f"it leads {why}", str(root / relative))
         try:
-            return _read(tree, real, max_bytes)
+            return tree.read(real, max_bytes)
         except OSError as error:
             if is_link(error):
                 error.strerror = "a link took its place while it was read"
             raise
-
-
-def _read(tree: Tree, parts: Sequence[str], max_bytes: int) -> tuple[bytes, FileStat | None]:
-    data, steady = b"", None
-    with tree.folder(parts[:-1]) as folder:
-        path = os.path.join(folder.path, parts[-1])
-        for _ in range(_TRIES):
-            started = time.time_ns()
-            with open(folder.open(parts[-1]), "rb") as file:
-                before = os.fstat(file.fileno())
-                if not stat.S_ISREG(before.st_mode):
-                    raise OSError(errno.EINVAL, "it is not a regular file", path)
-                data = file.read(max_bytes + 1)
-                after = FileStat.of(os.fstat(file.fileno()))
-            if len(data) > max_bytes:
-                raise OSError(errno.EFBIG, f"it has more than {max_bytes} bytes", path)
-            if FileStat.of(before) == after:
-                steady = after if max(after.mtime_ns, after.ctime_ns) < started - _RACY_NS else None
-                break
-    return data, steady
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -114,7 +86,7 @@ class Task:
     own_keys: frozenset[str]
     info: DocumentInfo | None
     fresh: bool
-    known: FileRecord | None
+    known: SyncRecord | None
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -127,12 +99,17 @@ class ParsedCandidate:
 
     task: Task
     outcome: Literal["unchanged", "left out", "put", "failed", "vanished"]
-    known: FileRecord | None = None
+    known: SyncRecord | None = None
     document: NewDocument | None = None
     content_sha256: str = ""
     same: bool = False
     error: Exception | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The document's name."""
+        return self.task.file.name
 
 
 @attrs.frozen(eq=False)
@@ -179,11 +156,11 @@ class FileReader:
             assert info is not None
             outcome = outcome_of(info.content_sha256, info.metadata, info.system)
             return ParsedCandidate(
-                task=task, outcome="unchanged", known=FileRecord(stat, sha256, signature, outcome)
+                task=task, outcome="unchanged", known=SyncRecord(stat, sha256, signature, outcome)
             )
         parsed = self._parser_for(file).parse(file.name, data)
         if parsed is None:
-            known = FileRecord(stat, sha256, signature, LEFT_OUT)
+            known = SyncRecord(stat, sha256, signature, LEFT_OUT)
             return ParsedCandidate(task=task, outcome="left out", known=known)
         metadata = dict(parsed.metadata)
         if self._metadata is not None:
@@ -210,7 +187,7 @@ class FileReader:
         return ParsedCandidate(
             task=task,
             outcome="put",
-            known=FileRecord(stat, sha256, signature, outcome_of(content, metadata, system)),
+            known=SyncRecord(stat, sha256, signature, outcome_of(content, metadata, system)),
             document=document,
             content_sha256=content,
             same=info is not None
@@ -219,7 +196,7 @@ class FileReader:
             notes=parsed.notes,
         )
 
-    def _as_before(self, task: Task, known: FileRecord) -> ParsedCandidate | None:
+    def _as_before(self, task: Task, known: SyncRecord) -> ParsedCandidate | None:
         if known.outcome == LEFT_OUT:
             return ParsedCandidate(task=task, outcome="left out", known=known)
         info = task.info

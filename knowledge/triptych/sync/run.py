@@ -12,19 +12,19 @@ import attrs
 from triptych import deadlines
 from triptych._internal.concurrency import map_ordered
 from triptych._internal.progress import Progress, ProgressCallback
-from triptych.derivation.living_documents import put_again
 from triptych.errors import CancelledError, ConflictError, StoreAwayError, TriptychError
+from triptych.living_documents import put_again
 from triptych.parsing.files import Skipped
 from triptych.records import DocumentInfo, EmbedReport, Failure, NewDocument, PutReport
 from triptych.records.documents import living_version
 from triptych.records.reports import reported
-from triptych.service import Service
-from triptych.sync.inventory import Inventory, renames, replaced, take_inventory
+from triptych.service import KnowledgeBase
+from triptych.sync.inventory import Inventory, exchanges, renames, take_inventory
 from triptych.sync.reading import FileReader, ParsedCandidate, Task
 from triptych.sync.report import DeletionGuard, HeldDeletions, SyncPlan, SyncReport, Wave
 from triptych.sync.roots import SyncOptions, SyncRoot
 from triptych.sync.scanner import Scanner
-from triptych.sync.state import FileRecord
+from triptych.sync.state import SyncRecord
 from triptych.sync.target import DELETED_AT_ONCE, SyncTarget, target_of
 
 _ROUNDS = 3
@@ -33,7 +33,7 @@ _ROUNDS = 3
 
 @attrs.define
 class _Work:
-    """What preparing the files of one survey came to."""
+    """The prepared files of one survey."""
 
     inventory: Inventory
     names: Sequence[str] | None
@@ -42,6 +42,46 @@ class _Work:
 
     def of(self, outcome: str) -> list[ParsedCandidate]:
         return [each for each in self.done if each.outcome == outcome]
+
+    @property
+    def skipped(self) -> tuple[Skipped, ...]:
+        binary = [Skipped(name=e.task.file.relative, reason="binary") for e in self.of("left out")]
+        return tuple(sorted((*self.inventory.skipped, *binary), key=lambda each: each.name))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return tuple(note for each in self.done for note in each.notes)
+
+    def failures(self, *, but: Collection[str] = ()) -> tuple[Failure, ...]:
+        return tuple(
+            Failure(dataset_id=self.inventory.dataset_id, name=each.name, error=each.error)
+            for each in self.done
+            if each.error is not None and each.name not in but
+        )
+
+    def retries(self, put: PutReport) -> list[str]:
+        """The names of what others changed while it was put, or moved before it was read."""
+        conflicts = [f.name for f in put.failed if isinstance(f.error, ConflictError)]
+        return conflicts + [each.name for each in self.of("vanished")]
+
+
+@attrs.frozen
+class _Deletions:
+    """The documents to delete, those of them that were renamed (old, new), and those that wait
+    for confirmation."""
+
+    documents: Sequence[DocumentInfo]
+    renamed: tuple[tuple[str, str], ...]
+    held: tuple[HeldDeletions, ...]
+
+    @property
+    def old_names(self) -> set[str]:
+        return {old for old, _ in self.renamed}
+
+    def unheld(self, *, but: Collection[str] = ()) -> list[DocumentInfo]:
+        """Those that need no confirmation."""
+        held = {name for each in self.held for name in each.names}
+        return [each for each in self.documents if each.name not in held and each.name not in but]
 
 
 @attrs.define(eq=False)
@@ -52,12 +92,12 @@ class SyncRun:
     Without a ``guard`` all deletions are confirmed.
     """
 
-    _service: Service
+    _service: KnowledgeBase
     _dataset_id: str
     _roots: Sequence[tuple[SyncRoot, Scanner]]
     _options: SyncOptions
     _preparer: FileReader
-    _known: Mapping[SyncRoot, dict[str, FileRecord]]
+    _known: Mapping[SyncRoot, dict[str, SyncRecord]]
     _guard: DeletionGuard | None
     changed: bool = attrs.field(default=False, init=False)
     links: bool = attrs.field(default=False, init=False)
@@ -89,36 +129,32 @@ class SyncRun:
         infos = work.inventory.infos
         documents: list[str] = []
 
-        def wanted() -> Iterator[NewDocument]:
-            for each in self._prepared(work):
+        def prepare() -> Iterator[NewDocument]:
+            for each in self._prepare(work):
                 if each.document is not None:
                     documents.append(each.document.name)
                     yield each.document
 
-        cost = self._target.price(self._dataset_id, wanted())
-        waiting = self._waiting(work)
+        cost = self._target.price(self._dataset_id, prepare())
+        pending = self._find_pending(work)
         if cost is not None:
-            cost += self._target.price_pending(self._dataset_id, waiting)
-        gone = self._gone(work)
-        added = [name for name in documents if name not in infos]
-        moved = renames(gone, _contents(work, set(added)))
-        held = self._held(work, gone, moved)
-        kept = {name for each in held for name in each.names}.union(old for old, _ in moved)
-        new_names = {new for _, new in moved}
-        same = {each.task.file.name for each in work.of("put") if each.same}
-        stale = {each.task.file.name for each in work.of("put") if not each.task.fresh}
+            cost += self._target.price_pending(self._dataset_id, pending)
+        deletions = self._plan_deletions(work, set(documents).difference(infos))
+        new_names = {new for _, new in deletions.renamed}
+        same = {each.name for each in work.of("put") if each.same}
+        stale = {each.name for each in work.of("put") if not each.task.fresh}
         return SyncPlan(
             checked=len(work.inventory.files) + len(work.inventory.failed),
-            added=tuple(name for name in added if name not in new_names),
+            added=tuple(n for n in documents if n not in infos and n not in new_names),
             updated=tuple(name for name in documents if name in infos and name not in same),
             unchanged=len(work.of("unchanged")) + len(same),
-            repaired=tuple(sorted((same & stale) | set(waiting))),
-            renamed=moved,
-            deleted=tuple(info.name for info in gone if info.name not in kept),
-            held=held,
-            skipped=_skipped(work),
-            notes=tuple(note for each in work.done for note in each.notes),
-            failed=(*work.inventory.failed, *_failures(self._dataset_id, work)),
+            repaired=tuple(sorted((same & stale) | set(pending))),
+            renamed=deletions.renamed,
+            deleted=tuple(info.name for info in deletions.unheld(but=deletions.old_names)),
+            held=deletions.held,
+            skipped=work.skipped,
+            notes=work.notes,
+            failed=(*work.inventory.failed, *work.failures()),
             chunks=None if cost is None else cost.chunks,
             embedded=None if cost is None else cost.embedded,
             model_calls=None if cost is None else cost.model_calls,
@@ -132,44 +168,33 @@ class SyncRun:
         """What was done, and the names of what others wrote, moved or deleted meanwhile."""
         work = self._look(names)
         put = self._put(work, progress)
-        again = [f.name for f in put.failed if isinstance(f.error, ConflictError)]
-        again += [each.task.file.name for each in work.of("vanished")]
-        again = [] if last else again
-        retried = set(again)
-        failed = [failure for failure in put.failed if failure.name not in retried]
         undone = {failure.name for failure in put.failed}
-        self._exchange(work, undone)
-        gone = self._gone(work)
-        added = {e.task.file.name for e in work.of("put") if e.task.info is None} - undone
-        moved = renames(gone, _contents(work, added))
-        held = self._held(work, gone, moved)
-        kept = {name for each in held for name in each.names}
-        deleted, not_deleted = self._delete(work, [info for info in gone if info.name not in kept])
-        gone_names = set(deleted)
-        self._count(gone, gone_names.difference(old for old, _ in moved))
-        moved = tuple(pair for pair in moved if pair[0] in gone_names)
-        old_names = {old for old, _ in moved}
+        stored = [each for each in work.of("put") if each.name not in undone]
+        self._move_layers(stored)
+        added = {each.name for each in stored if each.task.info is None}
+        deletions = self._plan_deletions(work, added)
+        deleted, not_deleted = self._delete(work, deletions)
+        renamed = tuple(pair for pair in deletions.renamed if pair[0] in deleted)
+        old_names = {old for old, _ in renamed}
         # After the deletions, for it may take long. An embedder that failed is not asked again.
         filled = EmbedReport() if put.pending else self._embed(work, progress)
+        again = [] if last else work.retries(put)
+        retried = set(again)
         report = SyncReport(
             checked=len(work.inventory.files) + len(work.inventory.failed),
-            added=put.added - len(moved),
+            added=put.added - len(renamed),
             updated=put.updated,
             unchanged=len(work.of("unchanged")) + put.unchanged,
-            repaired=sum(
-                each.same and not each.task.fresh and each.task.file.name not in undone
-                for each in work.of("put")
-            )
-            + filled.documents,
-            renamed=moved,
+            repaired=sum(e.same and not e.task.fresh for e in stored) + filled.documents,
+            renamed=renamed,
             deleted=tuple(name for name in deleted if name not in old_names),
-            held=held,
-            skipped=_skipped(work),
-            notes=tuple(note for each in work.done for note in each.notes),
+            held=deletions.held,
+            skipped=work.skipped,
+            notes=work.notes,
             failed=(
                 *work.inventory.failed,
-                *_failures(self._dataset_id, work, but=again),
-                *failed,
+                *work.failures(but=retried),
+                *(failure for failure in put.failed if failure.name not in retried),
                 *filled.failed,
                 *not_deleted,
             ),
@@ -214,7 +239,7 @@ class SyncRun:
                     del known[relative]
                     self.changed = True
 
-    def _prepared(self, work: _Work) -> Iterator[ParsedCandidate]:
+    def _prepare(self, work: _Work) -> Iterator[ParsedCandidate]:
         for each in map_ordered(self._preparer.prepare, work.todo, self._options.workers):
             deadlines.check("the sync")
             # Without its text, for there may be more of it than memory.
@@ -224,12 +249,12 @@ class SyncRun:
                 known[each.task.file.relative] = each.known
                 self.changed = True
             yield each
-            kept = self._kept(each)
-            if kept is not None:
-                work.done.append(attrs.evolve(kept, document=None))
-                yield kept
+            before = self._put_again(each)
+            if before is not None:
+                work.done.append(attrs.evolve(before, document=None))
+                yield before
 
-    def _kept(self, failed: ParsedCandidate) -> ParsedCandidate | None:
+    def _put_again(self, failed: ParsedCandidate) -> ParsedCandidate | None:
         """Of a file that fails, what the store has: to be put again as it is, where its chunks are
         behind, as a process leaves them that was killed before it had derived them."""
         task = failed.task
@@ -251,7 +276,7 @@ class SyncRun:
     def _put(self, work: _Work, progress: ProgressCallback | None) -> PutReport:
         if not work.todo:
             return PutReport()
-        prepared = self._prepared(work)
+        prepared = self._prepare(work)
         first = next((each for each in prepared if each.document is not None), None)
         if first is None:
             return PutReport()  # a put of nothing would still configure the dataset
@@ -261,72 +286,66 @@ class SyncRun:
                 if each.document is not None:
                     yield each.document
 
-        counted = _counted(progress, len(work.todo))
+        progress = _with_total(progress, len(work.todo))
         put = self._service.put_documents
-        return reported(lambda: put(self._dataset_id, documents(), progress=counted))
+        return reported(lambda: put(self._dataset_id, documents(), progress=progress))
 
     def _embed(self, work: _Work, progress: ProgressCallback | None) -> EmbedReport:
         """Add the vectors that documents of these files still lack, the newest first."""
         return self._target.embed(
-            self._dataset_id, self._waiting(work), progress, whole=work.names is None
+            self._dataset_id, self._find_pending(work), progress, whole=work.names is None
         )
 
-    def _waiting(self, work: _Work) -> list[str]:
+    def _find_pending(self, work: _Work) -> list[str]:
         """The documents whose text was fresh, and which had not all their vectors."""
         states = work.inventory.states
-        waiting = [
-            each.task.file
-            for each in work.of("unchanged")
-            if states.get(each.task.file.name) == "pending"
-        ]
-        waiting.sort(key=lambda file: (-file.stat.mtime_ns, file.name))
-        return [file.name for file in waiting]
+        pending = [e.task.file for e in work.of("unchanged") if states.get(e.name) == "pending"]
+        pending.sort(key=lambda file: (-file.stat.mtime_ns, file.name))
+        return [file.name for file in pending]
 
-    def _exchange(self, work: _Work, undone: Collection[str]) -> None:
+    def _move_layers(self, stored: Iterable[ParsedCandidate]) -> None:
         """Let layers follow contents that were put under the names of others."""
-        put = [
-            (each.task.file.name, each.task.info, each.content_sha256)
-            for each in work.of("put")
-            if each.task.file.name not in undone
-        ]
-        pairs = replaced(
-            (name, "" if info is None else info.content_sha256, now) for name, info, now in put
+        pairs = exchanges(
+            (e.name, "" if e.task.info is None else e.task.info.content_sha256, e.content_sha256)
+            for e in stored
         )
         if pairs:
             self._target.move_layers(self._dataset_id, pairs)
 
     # Deleting
 
-    def _gone(self, work: _Work) -> list[DocumentInfo]:
-        """The documents to delete: their file is gone, or no document is made of it any more."""
+    def _plan_deletions(self, work: _Work, added: Collection[str]) -> _Deletions:
+        """The documents whose file is gone, or of which no document is made any more; ``added``
+        are the names that are new."""
         gone = work.inventory.gone()
-        for each in work.of("left out"):
-            info = each.task.info
-            if info is not None and info.system.sync_root in self._keys:
-                gone.append(info)
+        gone += [
+            each.task.info
+            for each in work.of("left out")
+            if each.task.info is not None and each.task.info.system.sync_root in self._keys
+        ]
         deleting = {
             key
             for root, _ in self._roots
             if (root.options or self._options).delete
             for key in root.keys
         }
-        return [info for info in gone if info.system.sync_root in deleting]
+        gone = [info for info in gone if info.system.sync_root in deleting]
+        contents = [(e.name, e.content_sha256) for e in work.of("put") if e.name in added]
+        renamed = renames(gone, contents)
+        old_names = {old for old, _ in renamed}
+        removals = [info for info in gone if info.name not in old_names]
+        return _Deletions(gone, renamed, self._hold(work, removals))
 
-    def _held(
-        self, work: _Work, gone: Sequence[DocumentInfo], moved: Collection[tuple[str, str]]
-    ) -> tuple[HeldDeletions, ...]:
-        """The deletions that are too many of a root to be done unasked; renames are none."""
-        if self._guard is None:
-            return ()
-        renamed = {old for old, _ in moved}
+    def _hold(self, work: _Work, removals: Sequence[DocumentInfo]) -> tuple[HeldDeletions, ...]:
+        """The removals that are too many of a root to be done unasked."""
         held = []
         for root, _ in self._roots:
-            going = [i for i in gone if i.system.sync_root in root.keys and i.name not in renamed]
-            wave = self._too_many(work, root, going)
+            going = [info for info in removals if info.system.sync_root in root.keys]
+            wave = self._check_guard(work, root, going)
             if wave is not None and len(going) <= DELETED_AT_ONCE:
                 # Few may be those of a moment, in which a program saves its file.
-                going = [info for info in going if not self._is_back(work, info)]
-                wave = self._too_many(work, root, going)
+                going = [info for info in going if self._can_delete(work, info)]
+                wave = self._check_guard(work, root, going)
             if wave is not None:
                 held.append(
                     HeldDeletions(
@@ -339,7 +358,11 @@ class SyncRun:
                 )
         return tuple(held)
 
-    def _too_many(self, work: _Work, root: SyncRoot, going: Sequence[DocumentInfo]) -> Wave | None:
+    def _check_guard(
+        self, work: _Work, root: SyncRoot, going: Sequence[DocumentInfo]
+    ) -> Wave | None:
+        """The wave of deletions in which these would be too many."""
+
         def documents() -> int:
             infos: Iterable[DocumentInfo] = work.inventory.infos.values()
             if work.names is not None:
@@ -350,31 +373,21 @@ class SyncRun:
             return None
         return self._guard.holds(root.key, len(going), documents)
 
-    def _count(self, gone: Sequence[DocumentInfo], deleted: Collection[str]) -> None:
-        """Tell the guard what was deleted, renames aside."""
-        roots = {key: root.key for root, _ in self._roots for key in root.keys}
-        counts = Counter(roots[info.system.sync_root] for info in gone if info.name in deleted)
-        for key, count in counts.items():
-            if self._guard is not None:
-                self._guard.deleted(key, count)
-
-    def _delete(
-        self, work: _Work, gone: Sequence[DocumentInfo]
-    ) -> tuple[dict[str, None], list[Failure]]:
+    def _delete(self, work: _Work, deletions: _Deletions) -> tuple[dict[str, None], list[Failure]]:
+        """Delete what is not held: the names of those deleted, and failures."""
         deleted: dict[str, None] = {}
         failed: list[Failure] = []
-        if not gone:
-            return deleted, failed
-        heirs = self._heirs(work, gone)
-        for start in range(0, len(gone), DELETED_AT_ONCE):
+        documents = deletions.unheld()
+        copies = self._find_copies(documents)
+        for start in range(0, len(documents), DELETED_AT_ONCE):
             deadlines.check("deleting documents")
             ready = []
-            for info in gone[start : start + DELETED_AT_ONCE]:
-                if self._is_back(work, info):
+            for info in documents[start : start + DELETED_AT_ONCE]:
+                if not self._can_delete(work, info):
                     continue
                 try:
-                    for heir in heirs.get(info.content_sha256, ()):
-                        self._target.move_layers(self._dataset_id, [(info.name, heir)])
+                    for name in copies.get(info.content_sha256, ()):
+                        self._target.move_layers(self._dataset_id, [(info.name, name)])
                 except (CancelledError, StoreAwayError):
                     raise
                 except TriptychError as error:
@@ -384,67 +397,57 @@ class SyncRun:
             done, not_done = self._target.delete(self._dataset_id, ready)
             deleted |= dict.fromkeys(done)
             failed += not_done
+        self._count(documents, deleted.keys() - deletions.old_names)
         return deleted, failed
 
-    def _heirs(self, work: _Work, gone: Sequence[DocumentInfo]) -> Mapping[str, list[str]]:
+    def _count(self, documents: Sequence[DocumentInfo], deleted: Collection[str]) -> None:
+        """Tell the guard what was deleted, renames aside."""
+        roots = {key: root.key for root, _ in self._roots for key in root.keys}
+        counts = Counter(roots[e.system.sync_root] for e in documents if e.name in deleted)
+        for key, count in counts.items():
+            if self._guard is not None:
+                self._guard.deleted(key, count)
+
+    def _find_copies(self, gone: Sequence[DocumentInfo]) -> Mapping[str, list[str]]:
         """Which documents hold the contents of those that go, by digest; also those that an
         earlier sync put, which was cut off before it came to deleting."""
         names = {info.name for info in gone}
-        with_layers = self._target.layered(self._dataset_id, names)
+        with_layers = self._target.layered(self._dataset_id, names) if names else set()
         wanted = {info.content_sha256 for info in gone if info.name in with_layers}
-        heirs: dict[str, list[str]] = {}
+        copies: dict[str, list[str]] = {}
         if wanted:
             for info in self._target.infos(self._dataset_id):
                 if info.content_sha256 in wanted and info.name not in names:
-                    heirs.setdefault(info.content_sha256, []).append(info.name)
-        return heirs
+                    copies.setdefault(info.content_sha256, []).append(info.name)
+        return copies
 
-    def _is_back(self, work: _Work, info: DocumentInfo) -> bool:
-        """Whether, since the survey, its file is there, its root is gone, or others wrote it.
+    def _can_delete(self, work: _Work, info: DocumentInfo) -> bool:
+        """Whether, since the survey, its file has not come, its root not gone, and nobody wrote it.
 
         What saves by writing a new file and renaming it may have no file of the name for a
         moment; and a folder that is being taken away whole loses its files one by one.
         """
         now = self._target.info(self._dataset_id, info.name)
         if now is None or now.version != info.version:
-            return True
-        if info.name in work.inventory.files:
             return False
+        if info.name in work.inventory.files:
+            return True
         for root, scanner in self._roots:
             relative = root.relative_of(info.name)
             if info.system.sync_root in root.keys and not os.path.isdir(root.path):
-                return True
+                return False
             if relative is not None and scanner.look(relative).files:
-                return True
-        return False
+                return False
+        return True
 
 
-def _contents(work: _Work, names: set[str]) -> list[tuple[str, str]]:
-    """The prepared documents of these names, with the digests of their contents."""
-    put = work.of("put")
-    return [(e.task.file.name, e.content_sha256) for e in put if e.task.file.name in names]
-
-
-def _counted(progress: ProgressCallback | None, total: int) -> ProgressCallback | None:
+def _with_total(progress: ProgressCallback | None, total: int) -> ProgressCallback | None:
     """``progress`` that gets the number of files from the start."""
     if progress is None:
         return None
     progress(Progress(phase="documents", done=0, total=total))
 
-    def counted(at: Progress) -> None:
+    def report(at: Progress) -> None:
         progress(attrs.evolve(at, total=total) if at.phase == "documents" else at)
 
-    return counted
-
-
-def _skipped(work: _Work) -> tuple[Skipped, ...]:
-    binary = [Skipped(name=e.task.file.relative, reason="binary") for e in work.of("left out")]
-    return tuple(sorted((*work.inventory.skipped, *binary), key=lambda each: each.name))
-
-
-def _failures(dataset_id: str, work: _Work, *, but: Collection[str] = ()) -> tuple[Failure, ...]:
-    return tuple(
-        Failure(dataset_id=dataset_id, name=each.task.file.name, error=each.error)
-        for each in work.done
-        if each.error is not None and each.task.file.name not in but
-    )
+    return report

@@ -25,8 +25,8 @@ from triptych.contracts import SettingsStore
 from triptych.errors import StoreError
 from triptych.records import Metadata, SystemData
 from triptych.records.metadata import metadata_to_plain
+from triptych.scan import FileRecord, FileStat
 from triptych.search.file_location import synced_folders
-from triptych.sync.scanner import FileStat
 
 _FORMAT = "triptych-sync/1"
 _DRAFT = ".new-"
@@ -38,13 +38,11 @@ LEFT_OUT = ""
 
 
 @attrs.frozen(slots=True)
-class FileRecord:
-    """What is known of a file.
+class SyncRecord(FileRecord):
+    """What is known of a file, and of the document that it became.
 
     Attributes:
-        stat: under which it had these bytes; None where a later write need not have changed it.
-        sha256: of the bytes.
-        signature: of what parsed them.
+        signature: of what parsed its bytes.
         outcome: `outcome_of` the document that came of it, or `LEFT_OUT`.
     """
 
@@ -73,7 +71,7 @@ def state_file(folder: Path, key: str, dataset_id: str) -> Path:
     return folder / f"{digest('state', dataset_id, key)}.json"
 
 
-def load_state(file: Path) -> dict[str, FileRecord]:
+def load_state(file: Path) -> dict[str, SyncRecord]:
     """What was saved, by path; nothing where there is nothing, or it is damaged."""
     try:
         return _read(file)
@@ -81,12 +79,12 @@ def load_state(file: Path) -> dict[str, FileRecord]:
         return {}
 
 
-def _read(file: Path) -> dict[str, FileRecord]:
+def _read(file: Path) -> dict[str, SyncRecord]:
     head, _, body = file.read_bytes().partition(b"\n")
     if head.decode("ascii") != f"{_FORMAT} {hashlib.sha256(body).hexdigest()}":
         raise ValueError(file)
     return {
-        relative: FileRecord(FileStat(*stat) if stat else None, sha256, signature, outcome)
+        relative: SyncRecord(FileStat(*stat) if stat else None, sha256, signature, outcome)
         for relative, (stat, sha256, signature, outcome) in json.loads(body).items()
     }
 
@@ -147,7 +145,7 @@ def forget_files(
         ) from error
 
 
-def save_state(file: Path, known: Mapping[str, FileRecord]) -> None:
+def save_state(file: Path, known: Mapping[str, SyncRecord]) -> None:
     """Replace what was saved.
 
     Raises:
@@ -157,7 +155,7 @@ def save_state(file: Path, known: Mapping[str, FileRecord]) -> None:
         raise OSError(errno.ELOOP, "a link is in the place of the folder", str(file.parent))
     rows = {
         relative: (
-            None if each.stat is None else attrs.astuple(each.stat),
+            None if each.stat is None else attrs.astuple(each.stat)[:4],  # it is a file
             *(each.sha256, each.signature, each.outcome),
         )
         for relative, each in known.items()

@@ -15,15 +15,14 @@ from triptych.chunking import embedding_text
 from triptych.chunking.specs import embedded_title
 from triptych.contracts import DocumentRepo
 from triptych.derivation.batches import batches
-from triptych.derivation.living_documents import remove_expired
 from triptych.errors import (
     CancelledError,
     ConflictError,
-    NotAvailableError,
     NotFoundError,
     StoreAwayError,
     TriptychError,
 )
+from triptych.living_documents import remove_expired
 from triptych.records import (
     DerivedLayer,
     DocumentInfo,
@@ -37,7 +36,7 @@ from triptych.records import (
 from triptych.records.documents import expired_by
 from triptych.records.reports import Summed
 from triptych.records.spaces import dense
-from triptych.service import Service
+from triptych.service import KnowledgeBase, Service, service_of
 from triptych.signatures import embedding_input_sig
 from triptych.sync.roots import SyncRoot
 from triptych.vectors.embedding import CoverageGate
@@ -50,6 +49,7 @@ DELETED_AT_ONCE = 64
 """Documents that go in one transaction: the disk is waited for once, and other writers soon
 have their turn. No more than a scope can name."""
 
+_KNOWN = "what is known of folders"
 _LAYERS = (Layer.ABSTRACT, Layer.OVERVIEW)
 
 
@@ -62,13 +62,9 @@ class Price(Summed):
     model_calls: int = 0
 
 
-def target_of(service: Service) -> SyncTarget:
+def target_of(service: KnowledgeBase) -> SyncTarget:
     """How a sync reaches the documents of ``service``."""
-    try:
-        _ = service.store
-    except NotAvailableError:
-        return ServerTarget(service)
-    return SyncTarget(service)
+    return SyncTarget(service) if isinstance(service, Service) else ServerTarget(service)
 
 
 class SyncTarget:
@@ -76,35 +72,36 @@ class SyncTarget:
     Service."""
 
     def __init__(self, service: Service) -> None:
-        self._service = service
+        self._service: KnowledgeBase = service
+        self._local = service
 
     def infos(self, dataset_id: str) -> Sequence[DocumentInfo]:
         """All documents of a dataset, expired ones too; none if the dataset does not exist."""
-        return self._service.documents.list(dataset_id)
+        return self._local.documents.list(dataset_id)
 
     def info(self, dataset_id: str, name: str) -> DocumentInfo | None:
         """One document, None where there is none."""
-        return self._service.documents.get_info(dataset_id, name)
+        return self._local.documents.get_info(dataset_id, name)
 
     def below(self, dataset_id: str, folder: str, limit: int) -> Sequence[DocumentInfo]:
         """The first ``limit`` documents whose names begin with ``folder``."""
         # After the folder's own name, which no document has: a store that is itself made of
         # files then need not look through all of them.
-        return self._service.documents.list(dataset_id, prefix=folder, after=folder, limit=limit)
+        return self._local.documents.list(dataset_id, prefix=folder, after=folder, limit=limit)
 
     def document(self, dataset_id: str, name: str) -> SourceDocument | None:
         """One document with its content, None where there is none."""
-        return self._service.documents.get(dataset_id, name)
+        return self._local.documents.get(dataset_id, name)
 
     def states(
         self, dataset_id: str, infos: Mapping[str, DocumentInfo]
     ) -> Mapping[str, ChunkState]:
         """Those of these documents whose chunks a sync makes again, or embeds."""
-        options, chunks = self._service.options, self._service.chunks
+        options, chunks = self._local.options, self._local.chunks
         sigs = chunks.get_doc_sigs(dataset_id, list(infos)) if infos else {}
         chunker = options.chunkers.signature
         config = chunks.config(dataset_id)
-        model = options.embedder_of(config)
+        model = options.embedder
         embedder = "" if model is None else model.signature
         # A set that waits for its vectors alone is no reason to read its file again.
         waits = config is not None and config.embed_sig == embedder
@@ -145,7 +142,7 @@ class SyncTarget:
 
     def expire(self, dataset_id: str, but: Collection[str]) -> int:
         """Delete what has expired, but for the documents of the roots ``but``; how many."""
-        documents, now = self._service.documents, datetime.now(UTC)
+        documents, now = self._local.documents, datetime.now(UTC)
         if not documents.with_expired([dataset_id], now):
             return 0
         found = documents.list(dataset_id, where=expired_by(now))
@@ -154,7 +151,7 @@ class SyncTarget:
 
     def layered(self, dataset_id: str, names: Collection[str]) -> set[str]:
         """Those of ``names`` that have layers."""
-        layers = self._service.layer_repo
+        layers = self._local.layer_repo
         if len(names) > DELETED_AT_ONCE:
             return {layer.doc_name for layer in layers.list(dataset_id)}.intersection(names)
         return {
@@ -213,12 +210,10 @@ class SyncTarget:
         if layer.sig.embed_sig:
             digest = embedding_input_sig(layer.content)
             space = dense(layer.sig.embed_sig)
-            vector = self._service.chunks.known_vectors(layer.dataset_id, space, [digest]).get(
-                digest
-            )
+            vector = self._local.chunks.known_vectors(layer.dataset_id, space, [digest]).get(digest)
             if vector is None:
                 return False
-        self._service.layer_repo.put(attrs.evolve(layer, vector=vector))
+        self._local.layer_repo.put(attrs.evolve(layer, vector=vector))
         return True
 
     # What a sync would cost, without a call of the embedder
@@ -242,7 +237,7 @@ class SyncTarget:
         texts: dict[str, str] = {}
         for name in names:
             info = self.info(dataset_id, name)
-            chunks = self._service.chunks
+            chunks = self._local.chunks
             paths = (chunk.heading_path for chunk in chunks.iter_chunks(dataset_id, name))
             title = embedded_title(name, info.metadata if info else {}, paths)
             for chunk in chunks.iter_chunks(dataset_id, name, vectors=True):
@@ -267,10 +262,7 @@ class SyncTarget:
 
     def _missing(self, dataset_id: str, texts: Mapping[str, str]) -> set[str]:
         """The digests of those texts that would be embedded."""
-        options, chunks = self._service.options, self._service.chunks
-        if not options.has_embedder:  # nor has a server any here
-            return set()
-        embedder = options.embedder_of(chunks.config(dataset_id))
+        chunks, embedder = self._local.chunks, self._local.options.embedder
         if embedder is None or not texts:
             return set()
         gate = CoverageGate(embedder)
@@ -287,6 +279,9 @@ class ServerTarget(SyncTarget):
     What is derived is the other side's affair: a document that is stored counts as fresh, and what
     has expired is not seen and is left to whoever keeps the store.
     """
+
+    def __init__(self, service: KnowledgeBase) -> None:
+        self._service = service
 
     def infos(self, dataset_id: str) -> Sequence[DocumentInfo]:
         return self._listed(dataset_id)
@@ -319,7 +314,7 @@ class ServerTarget(SyncTarget):
         whole: bool,
     ) -> EmbedReport:
         """Which documents lack vectors, the other side knows."""
-        if not whole or not self._service.options.has_embedder:
+        if not whole or self._service.options.embedder is None:
             return EmbedReport()
         try:
             stats = self._service.stats(dataset_id)
@@ -378,13 +373,13 @@ class ServerTarget(SyncTarget):
 # Deleting
 
 
-def documents_of(service: Service, root: SyncRoot) -> list[DocumentInfo]:
+def documents_of(service: KnowledgeBase, root: SyncRoot) -> list[DocumentInfo]:
     """The documents that a folder brought in, ordered by name."""
-    infos = service.documents.list(root.dataset_id)
+    infos = service_of(service, _KNOWN).documents.list(root.dataset_id)
     return [info for info in infos if info.system.sync_root in root.keys]
 
 
-def delete_documents_of(service: Service, root: SyncRoot) -> tuple[list[str], list[Failure]]:
+def delete_documents_of(service: KnowledgeBase, root: SyncRoot) -> tuple[list[str], list[Failure]]:
     """Delete the documents that a folder brought in: the names of those deleted, and failures."""
     infos = documents_of(service, root)
     deleted: list[str] = []
@@ -399,13 +394,13 @@ def delete_documents_of(service: Service, root: SyncRoot) -> tuple[list[str], li
 
 
 def delete_documents(
-    service: Service, dataset_id: str, infos: Sequence[DocumentInfo]
+    service: KnowledgeBase, dataset_id: str, infos: Sequence[DocumentInfo]
 ) -> tuple[list[str], list[Failure]]:
     """Delete these documents of a dataset, as far as they are as ``infos`` say.
 
     The names of those that were deleted, and what failed.
     """
-    documents = service.documents
+    documents = service_of(service, _KNOWN).documents
     try:
         deleted = documents.delete_many(dataset_id, {info.name: info.version for info in infos})
     except (CancelledError, StoreAwayError):

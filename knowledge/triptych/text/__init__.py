@@ -1,7 +1,10 @@
 """Text analysis: the analyzer of all backends, and helpers that use it."""
 
 from triptych.text.analyzer import ANALYZER_VERSION, AUTO, Analyzer, get_analyzer, languages
+from triptych.text.escapes import decode
+from triptych.text.injection import Sign
 from triptych.text.labels import BESIDE, LABELLED_K1, TEXT_WEIGHT, headings_in, label_of, titles_of
+from triptych.text.sentences import shingles, split_sentences
 from triptych.text.snippets import matches, snippet
 from triptych.text.term_ids import Numbering
 from triptych.text.tokenizers import (
@@ -14,7 +17,8 @@ from triptych.text.tokenizers import (
     extract_keywords,
     score_text,
 )
-from triptych.text.words import WORD_CHARACTER
+from triptych.text.unseen import diff_lines, visible
+from triptych.text.words import WORD_CHARACTER, normalize, query_terms, split_words
 
 __all__ = [
     "ANALYZER_VERSION",
@@ -27,17 +31,26 @@ __all__ = [
     "CJKTokenizer",
     "CorpusStats",
     "Numbering",
+    "Sign",
     "SimpleTokenizer",
     "Tokenizer",
     "corpus_stats",
+    "decode",
     "detect_tokenizer",
+    "diff_lines",
     "extract_keywords",
     "get_analyzer",
     "headings_in",
     "label_of",
     "languages",
     "matches",
+    "normalize",
+    "query_terms",
     "score_text",
+    "shingles",
     "snippet",
+    "split_sentences",
+    "split_words",
     "titles_of",
+    "visible",
 ]

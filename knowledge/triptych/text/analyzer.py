@@ -37,7 +37,7 @@ from triptych.text.words import (
     query_terms,
     split_ascii,
     split_token,
-    tokens,
+    split_words,
 )
 
 ANALYZER_VERSION: Final = 3
@@ -185,7 +185,11 @@ class Analyzer:
         """All terms of a run of a query, and those that are no stop words."""
         terms: list[str] = []
         wanted: list[str] = []
-        for unspaced_run, token in tokens(normalize(run)):
+        plain = run.isascii() and len(run) <= MAX_WORD_LENGTH and is_plain(run)
+        if plain:  # as below: the run is one word
+            terms = self._stem([run.lower()])
+            wanted = [] if run.lower() in self._stop_words else terms
+        for unspaced_run, token in () if plain else split_words(normalize(run)):
             if unspaced_run:
                 asked = query_terms(unspaced_run)
                 kept = [term for term in asked if term not in self._stop_words]
@@ -220,7 +224,7 @@ class Analyzer:
         if word.isascii() and len(word) <= MAX_WORD_LENGTH and is_plain(word):
             return tuple(self._stem([word.lower()]))
         terms: list[str] = []
-        for unspaced_run, token in tokens(normalize(run)):
+        for unspaced_run, token in split_words(normalize(run)):
             if unspaced_run:
                 terms += index_terms(unspaced_run)
             else:
@@ -271,7 +275,7 @@ _variants = lru_cache(256)(Analyzer._variants)
 @lru_cache(_CACHE_QUERY_RUNS)
 def _in_each_language(analyzer: Analyzer, run: str) -> list[tuple[str, tuple[str, ...]]]:
     """The English term of each word of a run, and those in the other languages."""
-    words = [word for _, token in tokens(normalize(run)) for word in split_token(token)]
+    words = [word for _, token in split_words(normalize(run)) for word in split_token(token)]
     words = list(filter(_LATIN.fullmatch, words))
     stems = [
         [each._prefix + stem for stem in each._stemmer(each.language).stemWords(words)]

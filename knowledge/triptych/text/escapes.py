@@ -41,6 +41,8 @@ _ALL: Final = re.compile(
     f"{_ESCAPE}|{_NUMBER}".replace("SIGN", rf"[,{_SPACES}_'’]|\.(?=[0-9]{{3}}\.[0-9]{{3}})"),
     re.VERBOSE,
 )
+# What `_ALL` may match has one of these: it is found ten times as fast.
+_MAY_BE: Final = re.compile(rf"[\\&,.{_SPACES}_'’](?:(?<=[\\&])|(?<=[0-9].)[0-9]{{3}})")
 _COMMAS: Final = re.compile(r",(?<=[0-9],)[0-9]{3}(?![0-9])")
 _SEPARATED: Final = re.compile(rf"[,{_SPACES}](?<=[0-9].)[0-9]{{3}}(?![0-9])")
 
@@ -80,7 +82,10 @@ def _with_joined(text: str, separated: re.Pattern[str]) -> str:
         start = hit.start()
         while start > max(at, hit.start() - 3) and text[start - 1] in "0123456789":
             start -= 1
-        if found := _NUMBERS.match(text, start):
+        # A ligature is letters, after which there is no number.
+        before = normalize(text[start - 1 : start])[-1:] if start else ""
+        is_word = before.isascii() and before.isalpha()
+        if not is_word and (found := _NUMBERS.match(text, start)):
             parts += (text[at:start], f" {_joined(found)} {found[0]}")
             at = found.end()
     return "".join([*parts, text[at:]])
@@ -104,6 +109,8 @@ class View(NamedTuple):
 
 def views(text: str) -> list[View]:
     """Return the `readings` of ``text`` with the places of their characters in it."""
+    if not _MAY_BE.search(text):
+        return [View(text, [])]
     first, other = (_view(text, replacement) for replacement in (_character, _other))
     return [first] if first.text == other.text else [first, other]
 

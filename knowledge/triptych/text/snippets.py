@@ -63,8 +63,11 @@ def matches(text: str, query_terms: Sequence[str]) -> list[tuple[int, int, int]]
 
 def _found(text: str, terms: Sequence[str]) -> list[tuple[int, int, int]]:
     """Return (start, end, number of the term) of what is found in any reading of ``text``."""
+    readings = views(text)
+    if len(readings) == 1 and not readings[0].replaced:
+        return _occurrences(_fold_in_place(text), terms)
     found: set[tuple[int, int, int]] = set()
-    for view in views(text):
+    for view in readings:
         for start, end, number in _occurrences(_fold_in_place(view.text), terms):
             found.add((*view.place(start, end), number))
     return sorted(found)
@@ -104,13 +107,11 @@ def _occurrences(folded: str, terms: Sequence[str]) -> list[tuple[int, int, int]
 def _places(folded: str, text: str, *, inside_words: bool = False) -> list[int]:
     """Return where the first occurrences of ``text`` start, those inside words left out."""
     places: list[int] = []
-    position = -1
-    for _ in range(_OCCURRENCES):
-        position = folded.find(text, position + 1)
-        if position < 0:
-            break
+    position, left = folded.find(text), _OCCURRENCES
+    while position >= 0 and left:
         if inside_words or position == 0 or not folded[position - 1].isalnum():
             places.append(position)
+        position, left = folded.find(text, position + 1), left - 1
     return places
 
 

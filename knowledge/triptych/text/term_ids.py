@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from itertools import groupby, pairwise
 from typing import Any, Final, Protocol
 
@@ -35,6 +36,7 @@ FOREIGN: Final = ":"
 """The first character of terms in other languages than English, where texts are in several."""
 
 
+@cache
 def prefix_of(language: str) -> str:
     """What the terms of a language begin with; a dictionary that has such terms has it, too."""
     return f"{FOREIGN}{language[:2]}:"

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import log
 from typing import Final, Protocol
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from triptych.errors import ValidationError
 from triptych.text.analyzer import Analyzer
@@ -25,7 +25,7 @@ from triptych.text.words import (
     fold,
     normalize,
     pairs,
-    tokens,
+    split_words,
 )
 
 CJK_SHARE: Final = 0.2
@@ -48,7 +48,7 @@ class SimpleTokenizer:
 
     def tokenize(self, text: str) -> list[str]:
         """Return the case-folded words of ``text`` in order, duplicates kept."""
-        return [fold(run or token) for run, token in tokens(normalize(decode(text)))]
+        return [fold(run or token) for run, token in split_words(normalize(decode(text)))]
 
 
 class CJKTokenizer:
@@ -61,7 +61,7 @@ class CJKTokenizer:
         give pairs of characters.
         """
         found: list[str] = []
-        for run, token in tokens(normalize(decode(text))):
+        for run, token in split_words(normalize(decode(text))):
             found += _cut(run) if run else [fold(token)]
         return found
 
@@ -189,15 +189,30 @@ class CorpusStats:
 
     def pooled(self, variants: Mapping[str, Sequence[str]]) -> CorpusStats:
         """Return the statistics with a term in place of its variants (`Analyzer.variants`)."""
-        held, most = self.document_frequencies, self.document_count
-        sums = {term: sum(held.get(v, 0) for v in some) for term, some in variants.items()}
-        known = {term: min(count, most) for term, count in sums.items() if count}
-        return evolve(self, document_frequencies=known)
+        held, known = self.document_frequencies, {}
+        for term, some in variants.items():
+            count = 0
+            for each in some:
+                count += held.get(each, 0)
+            if count:
+                known[term] = min(count, self.document_count)
+        return CorpusStats(
+            document_count=self.document_count,
+            total_length=self.total_length,
+            document_frequencies=known,
+        )
 
     def idf(self, term: str) -> float:
         """Return Lucene's inverse document frequency, ``ln(1 + (N - n + 0.5) / (n + 0.5))``."""
-        held_by = self.document_frequencies.get(term, 0)
-        return log(1 + (self.document_count - held_by + 0.5) / (held_by + 0.5))
+        return self.idfs((term,))[0]
+
+    def idfs(self, terms: Iterable[str]) -> list[float]:
+        """Return the `idf` of each term."""
+        count, found = self.document_count, []
+        for term in terms:
+            held_by = self.document_frequencies.get(term, 0)
+            found.append(log(1 + (count - held_by + 0.5) / (held_by + 0.5)))
+        return found
 
 
 def corpus_stats(

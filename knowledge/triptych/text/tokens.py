@@ -155,6 +155,15 @@ def _pieces() -> regex.Pattern[str]:
     )
 
 
+@cache
+def _texts() -> regex.Pattern[str]:
+    """What `_pieces` matches, without saying what it is: all at once."""
+    return regex.compile(
+        r" ?[a-z]+|\p{Latin}+|[0-9]+|[^\S\r\n]+|[\r\n]+|[!-/:-@\[-`{-~]+|.",
+        regex.V1 | regex.DOTALL,
+    )
+
+
 def estimate_tokens(text: str) -> int:
     """About how many tokens a language model's tokenizer makes of ``text``; "" has none.
 
@@ -169,32 +178,48 @@ def estimate_tokens(text: str) -> int:
     anywhere but in or before a word, or in a run of blanks, is not estimated above the sum of its
     pieces.
     """
-    total = 0.0
-    for found in _pieces().finditer(text):
-        kind, length = found.lastgroup, found.end() - found.start()
-        if kind == "lower":
-            total += 1 if length < 7 else 1 + (length - 6) / 4
-        elif kind == "word":
-            # Capitals and accents break words up: HTTPSConnection, Übergröße.
-            word = found.group()
-            breaks = sum(map(str.isupper, word[1:]))
-            accents = 0 if word.isascii() else sum(not each.isascii() for each in word)
-            total += 1 + max(0, length - 5) / 4 + 0.8 * (breaks + accents)
-        elif kind == "wide":
-            total += 1.25
-        elif kind == "digits":
-            total += -(-length // 2)
-        elif kind == "blank":
-            total += (length > 1) + length // 16
-        elif kind == "lines":
-            total += 1 + length // 4
-        elif kind == "marks":
-            total += length if length < 3 else 1 + length / 2
-        elif kind == "alphabet":
-            total += 0.7
-        else:
-            total += len(found.group().encode()) * (0.57 if kind == "letter" else 0.7)
-    return math.ceil(round(total, 6))
+    return math.ceil(round(sum(map(_COSTS.__getitem__, _texts().findall(text))), 6))
+
+
+class _Costs(dict[str, float]):
+    """About how many tokens each piece is; texts repeat their words."""
+
+    def __missing__(self, piece: str) -> float:
+        cost = _cost(piece)
+        if len(self) >= 1 << 14:
+            self.clear()
+        if len(piece) <= 32:
+            self[piece] = cost
+        return cost
+
+
+_COSTS: Final = _Costs()
+
+
+def _cost(piece: str) -> float:
+    found = _pieces().match(piece)
+    assert found is not None
+    kind, length = found.lastgroup, found.end() - found.start()
+    if kind == "lower":
+        return 1 if length < 7 else 1 + (length - 6) / 4
+    if kind == "word":
+        # Capitals and accents break words up: HTTPSConnection, Übergröße.
+        breaks = sum(map(str.isupper, piece[1:]))
+        accents = 0 if piece.isascii() else sum(not each.isascii() for each in piece)
+        return 1 + max(0, length - 5) / 4 + 0.8 * (breaks + accents)
+    if kind == "wide":
+        return 1.25
+    if kind == "digits":
+        return -(-length // 2)
+    if kind == "blank":
+        return (length > 1) + length // 16
+    if kind == "lines":
+        return 1 + length // 4
+    if kind == "marks":
+        return length if length < 3 else 1 + length / 2
+    if kind == "alphabet":
+        return 0.7
+    return len(piece.encode()) * (0.57 if kind == "letter" else 0.7)
 
 
 def high_token_estimate(text: str) -> int:

@@ -123,8 +123,8 @@ def fold(word: str) -> str:
     return folded[:MAX_WORD_LENGTH]
 
 
-def tokens(text: str) -> list[tuple[str, str]]:
-    """The tokens of normalised ``text`` as pairs (unspaced run, other), one of them empty."""
+def split_words(text: str) -> list[tuple[str, str]]:
+    """Return the words of normalised ``text`` as pairs (unspaced run, other), one of them empty."""
     found: list[tuple[str, str]] = _TOKEN.findall(text)
     return found
 

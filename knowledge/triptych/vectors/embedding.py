@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from triptych import telemetry
 from triptych._internal.turns import SEARCHES
-from triptych.contracts import Embedder, SparseEncoder, VectorRepo
+from triptych.contracts import Embedder, SparseEncoder
 from triptych.contracts.models import check_call
-from triptych.errors import NotAvailableError, ProviderError, TriptychError, ValidationError
+from triptych.errors import ProviderError, TriptychError, ValidationError
 from triptych.records import EmbedKind, SparseVector, Vector, check_text
 
 _CANCELLED = 1e-6  # a mean shorter than this has no direction but that of rounding
@@ -180,23 +180,6 @@ class CoverageGate:
             f"the embedder's vocabulary covers {share:.0%} of the query, below its floor of "
             f"{self._floor:.0%}: its vectors would mislead (rebuild(dataset_id=…) with "
             "embedder='local-multilingual', or search with mode='bm25')"
-        )
-
-
-# Sparse vectors
-
-
-def check_keeps_sparse(repo: VectorRepo | None, encoder: SparseEncoder | None) -> None:
-    """Refuse an encoder whose vectors the store does not keep.
-
-    Raises:
-        NotAvailableError: there is no ``repo`` that keeps sparse vectors.
-    """
-    if encoder is not None and repo is None:
-        raise NotAvailableError(
-            f"the store keeps no sparse vectors, and the sparse encoder {encoder.signature!r} is "
-            "configured: use a store that keeps them (memory, SQLite, files), or leave out "
-            "sparse_encoder"
         )
 
 

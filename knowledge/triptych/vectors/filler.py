@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import attrs
 
@@ -14,11 +14,9 @@ from triptych._internal.close_on_exit import CloseOnExit
 from triptych._internal.progress import EmbeddingProgress
 from triptych.chunking import embedding_text
 from triptych.chunking.specs import embedded_title
-from triptych.contracts import ChunkRepo, DocumentRepo, LayerRepo
-from triptych.contracts.rules import is_of_document
+from triptych.contracts import ChunkRepo, DocumentRepo
 from triptych.errors import (
     CancelledError,
-    ConflictError,
     DerivationError,
     ModelMismatchError,
     TriptychError,
@@ -27,14 +25,12 @@ from triptych.records import (
     DatasetConfig,
     DerivedChunk,
     Failure,
-    Layer,
     SourceDocument,
     VectorSpace,
 )
 from triptych.records.metadata import text_of
-from triptych.records.spaces import dense
 from triptych.signatures import embedding_input_sig
-from triptych.vectors.model import VectorModel
+from triptych.vectors.lanes import Lane
 from triptych.vectors.run import EmbeddingRun
 
 V = TypeVar("V")
@@ -55,7 +51,7 @@ _PATIENCE = 1.0
 class FillResult:
     """What filling came to: names that are whole and that still wait; counts of texts.
 
-    ``encoded`` texts were sent to the sparse encoder.
+    ``encoded`` texts were sent to other models than the embedder.
     """
 
     complete: tuple[str, ...] = ()
@@ -84,20 +80,18 @@ class Filler(CloseOnExit, Generic[V]):
     before the rest of any: a search by vector finds the document by it. Close it, or use it as a
     context manager.
 
-    ``model`` None fills nothing. With ``layers``, the space is one that does not serve, and layers
-    get entries too.
+    A lane without a model, which has no ``run``, fills nothing.
     """
 
     _documents: DocumentRepo
     _chunks: ChunkRepo
-    _model: VectorModel[V] | None
+    _lane: Lane[V]
     _dataset_id: str
     _meter: EmbeddingProgress
     run: EmbeddingRun[V] | None
-    _layers: LayerRepo | None
 
     def __attrs_post_init__(self) -> None:
-        self.space: VectorSpace[Any] = dense("") if self._model is None else self._model.space
+        self.space: VectorSpace[V] = self._lane.space
         self._names: deque[str] = deque()
         self._begun: dict[str, tuple[str, int]] = {}
         self._waiting: dict[str, _Waiting] = {}
@@ -236,20 +230,17 @@ class Filler(CloseOnExit, Generic[V]):
     def _read(self, name: str) -> None:
         """Ask for what a name lacks, or leave it to another writer."""
         dataset_id, space = self._dataset_id, self.space
-        info = self._documents.get_info(dataset_id, name) if is_of_document(name) else None
-        if self._layers is None and (
-            info is None or not self._chunks.waiting(dataset_id, space, [name])
-        ):
+        info = self._documents.get_info(dataset_id, name)
+        if info is None or not self._chunks.waiting(dataset_id, space, [name]):
             self._forget(name)  # it is gone, or another filler was here first
             self._count_given(name, Counter())
             return
-        titles: list[str] = []
-        if info is not None:  # which of the two, the digests tell before all chunks are read
-            titles = [embedded_title(name, info.metadata, ()), text_of(info.metadata, "title")]
+        # Which of the two, the digests tell before all chunks are read.
+        titles = [embedded_title(name, info.metadata, ()), text_of(info.metadata, "title")]
         texts: dict[str, str] = {}
         places: Counter[str] = Counter()
-        held = self._layers is None and space.kind == "dense"
-        for chunk in self._chunks.iter_chunks(dataset_id, name, vectors=held) if info else ():
+        held = space.kind == "dense"
+        for chunk in self._chunks.iter_chunks(dataset_id, name, vectors=held):
             if held and chunk.vector is not None and chunk.sig.embed_sig == space.sig:
                 continue
             digest = chunk.sig.input_sig
@@ -261,15 +252,6 @@ class Filler(CloseOnExit, Generic[V]):
             else:
                 return  # its text is stale: to be derived again, and pending till then
             places[digest] += 1
-        for kind in (Layer.ABSTRACT, Layer.OVERVIEW) if self._layers is not None else ():
-            layer = self._layers.get(dataset_id, name, kind) if self._layers is not None else None
-            if layer is not None:
-                digest = embedding_input_sig(layer.content)
-                texts[digest] = layer.content
-                places[digest] += 1
-        if self._layers is not None and not texts:
-            self._forget(name)
-            return
         if name in self._begun:
             self._count_given(name, places)
         elif held and self._names and len(texts) > 1 and self.run is not None and self.run.slow:
@@ -289,10 +271,9 @@ class Filler(CloseOnExit, Generic[V]):
 
     def _ask(self, name: str, texts: Mapping[str, str], places: Counter[str]) -> None:
         """Wait for the vectors of ``texts``, by digest; ask the model for those that nobody has."""
-        run, model = self.run, self._model
+        run, admits = self.run, self._lane.gate.admits
         assert run is not None
-        assert model is not None
-        bare = {digest for digest, text in texts.items() if not model.admits(text)}
+        bare = {digest for digest, text in texts.items() if not admits(text)}
         wanted = {digest: text for digest, text in texts.items() if digest not in bare}
         self._waiting[name] = _Waiting(set(wanted), bare)
         for digest in wanted:
@@ -304,7 +285,7 @@ class Filler(CloseOnExit, Generic[V]):
             for digest, text in wanted.items()
             if digest not in self._arrived and not run.has(digest)
         }
-        known = self._chunks.known_vectors(self._dataset_id, model.space, list(new)) if new else {}
+        known = self._chunks.known_vectors(self._dataset_id, self.space, list(new)) if new else {}
         self._arrived.update(known)
         run.found.update(known)
         run.add(name, {digest: text for digest, text in new.items() if digest not in known})
@@ -380,7 +361,9 @@ class Filler(CloseOnExit, Generic[V]):
             vectors.update(dict.fromkeys(self._waiting[name].bare))
         began = time.monotonic()
         try:
-            done = self._store(sorted(names.union(ends)), vectors)
+            every = sorted(names.union(ends))
+            put = self._chunks.put_vectors
+            done = set(put(self._dataset_id, self.space, every, vectors))
         except ModelMismatchError as error:
             # Of another width than the vectors that are there: no answer of this model will do.
             for name in names:
@@ -399,37 +382,23 @@ class Filler(CloseOnExit, Generic[V]):
             self._look_at(refused)
         self._meter.advance(given)
 
-    def _store(self, names: Sequence[str], vectors: Mapping[str, V | None]) -> set[str]:
-        serves = self._layers is None
-        put = self._chunks.put_vectors
-        return set(put(self._dataset_id, self.space, names, vectors, serves=serves))
-
     def _look_at(self, refused: Sequence[str]) -> None:
         """Why these names still wait: another writer has them, or the space serves no longer."""
         config = self._chunks.config(self._dataset_id)
-        if config is not None and self.space.serves(config) != (self._layers is None):
+        if config is not None and not self.space.serves(config):
             raise self._superseded(config)
         there = self._chunks.get_doc_sigs(self._dataset_id, refused)
         for name in refused:
-            if config is None or (is_of_document(name) and name not in there):
+            if config is None or name not in there:
                 self._forget(name)
             # Else it was replaced: the next to fill sees it.
 
     def _superseded(self, config: DatasetConfig) -> TriptychError:
-        sig = self.space.sig
-        if self._layers is not None:
-            return ConflictError(
-                f"the dataset {self._dataset_id!r} was swapped to {sig!r} meanwhile: "
-                "`triptych embed` adds what is missing"
-            )
-        stored, model, made = (
-            (config.embed_sig, "model", "what is embedded with")
-            if self.space.kind == "dense"
-            else (config.sparse_sig, "sparse encoder", "what is encoded with")
-        )
+        lane, sig = self._lane, self.space.sig
+        stored = config.sigs[lane.kind]
         return ModelMismatchError(
-            f"the dataset {self._dataset_id!r} was given another {model} meanwhile, "
-            f"{stored or 'none'!r}: {made} {sig!r} was not stored",
+            f"the dataset {self._dataset_id!r} was given another {lane.maker} meanwhile, "
+            f"{stored or 'none'!r}: the {lane.vectors} of {sig!r} were not stored",
             stored=stored,
             configured=sig,
         )
@@ -438,11 +407,10 @@ class Filler(CloseOnExit, Generic[V]):
         for name, error in self._failed.items():
             if name not in self._pending:
                 continue
-            document = self._documents.get(self._dataset_id, name) if is_of_document(name) else None
-            if document is not None:
-                error = derivation_error(document, error, found=True)
-            elif is_of_document(name):
+            document = self._documents.get(self._dataset_id, name)
+            if document is None:
                 continue
+            error = derivation_error(document, error, found=True)
             yield Failure(dataset_id=self._dataset_id, name=name, error=error)
 
 

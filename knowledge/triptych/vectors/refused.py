@@ -14,7 +14,7 @@ from triptych._internal.wording import counted
 from triptych.contracts import ChunkRepo, SettingsStore
 from triptych.errors import AccessDeniedError, ProviderError, StoreError
 from triptych.records import VectorSpace
-from triptych.records.spaces import dense, sparse
+from triptych.records.spaces import serving
 
 REFUSED_SETTINGS: Final = "refused/"
 """The prefix of a dataset's setting: by space and by the digest of a text, the model's words."""
@@ -90,9 +90,8 @@ def refusals(
 ) -> Iterator[tuple[str, str]]:
     """Which chunks a model of the dataset refused, document by document, and its words."""
     config = chunks.config(dataset_id) if settings is not None else None
-    spaces = (dense(config.embed_sig), sparse(config.sparse_sig)) if config is not None else ()
-    for space in spaces:
-        said = RefusedTexts(settings, dataset_id, space).words() if space.sig else {}
+    for space in serving(config):
+        said = RefusedTexts(settings, dataset_id, space).words()
         for name in islice(chunks.waiting(dataset_id, space), _NAMES_READ) if said else ():
             digests = (chunk.sig.input_sig for chunk in chunks.iter_chunks(dataset_id, name))
             if found := [said[digest] for digest in digests if digest in said]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextvars import copy_context
 from functools import cached_property
 from itertools import islice
@@ -22,6 +22,7 @@ from triptych.errors import (
     RateLimitedError,
 )
 from triptych.vectors.refused import RefusedTexts, refused_before
+from triptych.vectors.workers import Workers
 
 _CHEAP = 0.02
 """A call that is shorter than so many seconds costs little more than claiming its texts."""
@@ -75,6 +76,8 @@ class EmbeddingRun(CloseOnExit, Generic[V]):
     """Looks up, just before a call, what others have embedded meanwhile."""
     _refused: RefusedTexts | None = None
     """The texts that the model refused earlier, which are not sent again."""
+    _workers: Workers | None = None
+    """Where calls run; None: in threads of its own, which end with it."""
 
     def __attrs_post_init__(self) -> None:
         self.vectors: dict[str, V] = {}
@@ -89,7 +92,7 @@ class EmbeddingRun(CloseOnExit, Generic[V]):
         self._answered = False
         self._began: float | None = None
         self._good: str | None = None
-        self._pool: ThreadPoolExecutor | None = None
+        self._threads = self._workers or Workers()
         with deadlines.deadline(None) as scope:
             self._scope = scope
             self._context = copy_context()
@@ -97,11 +100,11 @@ class EmbeddingRun(CloseOnExit, Generic[V]):
     def close(self) -> None:
         """Cancel what runs, and wait for it."""
         self._queue = {}
-        if self._pool is not None:
-            if self._running:
-                self._scope.cancel()
-            self._pool.shutdown(cancel_futures=True)
-            self._pool = None
+        if self._running:
+            self._scope.cancel()  # those that have not begun look before they do
+            wait(self._running)
+        if self._workers is None:
+            self._threads.close()
 
     def add(self, group: str, texts: Mapping[str, str], *, looked_up: bool = False) -> None:
         """Ask for the vectors of ``texts``, by digest, of the document ``group``.
@@ -131,7 +134,7 @@ class EmbeddingRun(CloseOnExit, Generic[V]):
             digest in self._queue
             or digest in self.vectors
             or digest in self.errors
-            or any(digest in batch for batch in self._running.values())
+            or (bool(self._running) and any(digest in each for each in self._running.values()))
         )
 
     @property
@@ -175,13 +178,9 @@ class EmbeddingRun(CloseOnExit, Generic[V]):
             batch = self._next_batch()
             if not batch:
                 continue
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(
-                    self._concurrency, thread_name_prefix="triptych-embed"
-                )
             if self._began is None:
                 self._began = time.monotonic()
-            future = self._pool.submit(self._context.copy().run, self._timed, batch)
+            future = self._threads.submit(self._context.copy().run, self._timed, batch)
             self._running[future] = batch
 
     def _most(self) -> int:

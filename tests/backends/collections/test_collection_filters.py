@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings, strategies as st
 
+from support.examples import examples
 from triptych.records import ChunkQuery, Filter, Mode, parse_filter
 from triptych.search.hydration import subject_of
 
@@ -20,8 +21,8 @@ pytest.importorskip("qdrant_edge")
 
 from support.edge_points import EdgePoints, LocalPoints
 from triptych_backends.embedders import HashEmbedder
-from triptych_backends.in_place import InPlaceStore, TableSpec
-from triptych_backends.in_place.qdrant import CollectionSource
+from triptych_inplace import InPlaceStore, TableSpec
+from triptych_inplace.qdrant import CollectionSource
 
 Engine: TypeAlias = EdgePoints | LocalPoints
 
@@ -163,7 +164,7 @@ def store(
 @example({"plain": {"$lte": 2**53 + 1}})
 @example({"plain": {"$eq": False}})
 @example({"$name": "d/" + "9" * 5_000})
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_filter_selects_what_it_admits(store: InPlaceStore, where: dict[str, Any]) -> None:
     tree = parse_filter(where)
     assert tree is not None

@@ -30,10 +30,10 @@ from qdrant_client import models
 from support.edge_points import EdgePoints, LocalPoints
 from triptych.chunking import default_chunkers
 from triptych.service import ServiceOptions
-from triptych_backends.in_place import DistinctRows, InPlaceStore, TableSpec
-from triptych_backends.in_place.qdrant import CollectionSource
 from triptych_factory import open_tables
 from triptych_factory.tables import service_over as service_of_pipeline
+from triptych_inplace import DistinctRows, InPlaceStore, TableSpec
+from triptych_inplace.qdrant import CollectionSource
 
 Engine: TypeAlias = EdgePoints | LocalPoints
 
@@ -389,8 +389,8 @@ def test_keywords_are_looked_for_among_the_nearest(engine: Engine) -> None:
 def test_words_that_most_points_hold_do_not_hide_the_best(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import triptych_backends.in_place.keyword_lane as shared
-    import triptych_backends.in_place.qdrant.source as lane
+    import triptych_inplace.keyword_lane as shared
+    import triptych_inplace.qdrant.source as lane
 
     name = "common"
     engine.make(name, {"": (2, "Cosine")}, body="text")
@@ -464,7 +464,7 @@ def test_a_pipeline_over_collections_names_its_embedder() -> None:
     reason="QDRANT_URL names no server of Qdrant, such as qdrant://localhost:6333",
 )
 def test_a_real_server_is_searched() -> None:
-    from triptych_backends.qdrant import parse_url
+    from triptych_qdrant import parse_url
 
     url = os.environ["QDRANT_URL"]
     client = parse_url(url, alone=True).connect()

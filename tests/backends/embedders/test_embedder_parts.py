@@ -14,8 +14,7 @@ import pytest
 from triptych import deadlines
 from triptych.errors import CancelledError, NotAvailableError, ValidationError
 from triptych.installation import install_command
-from triptych_backends.embedders import HashEmbedder, LocalEmbedder, MultilingualEmbedder
-from triptych_backends.embedders.lazy import Lazy
+from triptych_backends.embedders import HashEmbedder, Lazy, LocalEmbedder, MultilingualEmbedder
 from triptych_backends.embedders.shared import TextWorkers, package_file, require, verified_bytes
 
 FORK = """

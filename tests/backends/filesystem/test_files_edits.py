@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ import pytest
 from triptych.errors import ConflictError, CorruptStoreError, StoreError
 from triptych.records import DatasetConfig, DerivedLayer, DerivedSig, Layer, NewDocument
 from triptych.service import Service
-from triptych_backends.filesystem import FilesStore, reconcile as scanning, stat_cache as looks
+from triptych_backends.filesystem import FilesStore
 
 CONFIG = DatasetConfig(chunker_sig="c", embed_sig="")
 
@@ -119,8 +121,8 @@ def test_a_file_that_was_only_touched_is_not_edited(root: Path, store: FilesStor
 
 
 def test_old_files_are_not_read_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (looks, scanning):
-        monkeypatch.setattr(module, "RACY", 200_000_000)  # two seconds, which are long
+    # Two seconds are long.
+    monkeypatch.setattr("triptych.scan.stats.RACY_NS", 200_000_000)
     with FilesStore.open(root) as store:
         put(store, "a.md", "text")
         time.sleep(0.3)  # beyond the span in which a time says nothing
@@ -506,6 +508,11 @@ def test_a_read_only_store_shows_what_was_adopted_last(root: Path) -> None:
         ):
             with pytest.raises(StoreError, match="read-only"):
                 call()
+    # As an older version of Triptych made it.
+    with closing(sqlite3.connect(root / ".triptych/derived/kb.db")) as driver, driver:
+        driver.execute("DROP TABLE files_record")
+    with pytest.raises(StoreError, match="open it for writing once"):
+        FilesStore.open(root, read_only=True)
     forget(root)
     with pytest.raises(StoreError, match="open it for writing once"):
         FilesStore.open(root, read_only=True)

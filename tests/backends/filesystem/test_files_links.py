@@ -6,7 +6,9 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -226,3 +228,48 @@ def test_a_pipe_is_not_waited_for(root: Path, store: FilesStore) -> None:
     assert [problem.path for problem in store.problems()] == ["docs/pipe"]
     with pytest.raises(CorruptStoreError, match="not a plain file"):
         put(store, "pipe")
+
+
+@pytest.mark.parametrize("call", ["write", "remove", "make_folder", "rename", "read", "entry"])
+def test_a_link_swapped_in_between_any_two_calls_leads_nowhere(
+    root: Path, store: FilesStore, outside: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    disk, folder, away = store.workspace.disk, root / "docs" / "guide", root / "away"
+    (root / "link").symlink_to(outside)
+
+    def swap() -> None:
+        folder.rename(away)
+        (root / "link").rename(folder)
+
+    def act() -> object:
+        if call == "rename":
+            disk.write(".triptych/journal/a.part", b"text")
+            return disk.rename(".triptych/journal/a.part", "docs/guide/secret.md")
+        path = "docs/guide/new" if call == "make_folder" else "docs/guide/secret.md"
+        return getattr(disk, call)(path, *([b"text"] if call == "write" else []))
+
+    left = [0]
+    for name in ("open", "lstat", "stat", "unlink", "mkdir", "replace", "close"):
+        made = getattr(os, name)
+
+        def interrupted(*values: Any, made: Any = made, **named: Any) -> Any:
+            left[0] -= 1
+            if left[0] == 0:
+                swap()
+            return made(*values, **named)
+
+        monkeypatch.setattr(os, name, interrupted)
+    for number in range(1, 40):
+        left = [number]
+        found = None
+        with suppress(StoreError, OSError):
+            found = act()
+        left = [0]
+        assert (outside / "secret.md").read_text() == SECRET, number
+        assert SECRET not in str(found)
+        assert sorted(path.name for path in outside.iterdir()) == ["secret.md"], number
+        if away.exists():
+            folder.rename(root / "link")
+            away.rename(folder)
+        for left_over in folder.glob("new"):
+            left_over.rmdir()

@@ -21,6 +21,7 @@ import attrs
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
+from support.examples import examples
 from support.files_steps import (
     BEGINNING,
     STEPS,
@@ -270,7 +271,7 @@ def open_cuts() -> list[int]:
 
 
 @given(data=st.data(), older=st.booleans())
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 def test_power_cuts_lose_nothing_that_was_acknowledged(data: st.DataObject, older: bool) -> None:
     cut = data.draw(st.sampled_from(open_cuts()), label="cut")
     assert_nothing_is_lost(cut, lambda count: data.draw(st.integers(0, count - 1)), older=older)

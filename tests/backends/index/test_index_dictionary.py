@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from triptych.text import get_analyzer
+from triptych_backends.index import Unit
 from triptych_backends.index.build import Dictionary, SegmentBuilder, TermDictionary
-from triptych_backends.index.change_log import Unit
 from triptych_backends.index.replay import encode_labels
 from triptych_backends.index.segment import SortedVocabulary
 

@@ -15,10 +15,19 @@ import pytest
 
 from support.index_model import MemoryChangeLog, WordAnalyzer
 from triptych.records import SparseVector
-from triptych_backends.index import LocalIndex, compact, kernels, quantization, segment_checks
-from triptych_backends.index.checks import check_index, examine_index
+from triptych_backends.index import (
+    LocalIndex,
+    OwnedBy,
+    Under,
+    check_index,
+    compact,
+    examine_index,
+    kernels,
+    quantization,
+    segment_checks,
+)
 from triptych_backends.index.folder import read_arrays, write_arrays
-from triptych_backends.index.selection import OwnedBy, Under, both, without
+from triptych_backends.index.selection import both, without
 
 WIDTH = 70
 

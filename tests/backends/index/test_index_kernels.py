@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from triptych._internal.turns import SEARCHES
+from support.examples import examples
+from support.rows import each_row
+from triptych.runtime import SEARCHES
 from triptych_backends.index import bm25, kernels, quantization
 from triptych_backends.index.quantization import Probe, dot, shortlist, shortlist_among
 from triptych_backends.index.segment import (
@@ -83,7 +85,7 @@ def segment(lists: list[tuple[np.ndarray, np.ndarray]], lengths: np.ndarray) -> 
 
 
 @pytest.mark.property
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=examples(400))
 @given(
     seed=st.integers(0, 2**32 - 1),
     count=st.sampled_from(SIZES),
@@ -137,7 +139,7 @@ def test_bm25_is_that_of_numpy(
 
 
 @pytest.mark.property
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(
     seed=st.integers(0, 2**32 - 1),
     rows=st.sampled_from([*SIZES[1:-1], 5_000]),
@@ -210,7 +212,7 @@ def bm25_arrays(**changed) -> tuple[np.ndarray, ...]:
     return tuple({**arrays, **changed}.values())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changed", "error"),
     [
         ({"ids": np.array([0, 2, 5, 1, 2], np.int32)}, ValueError),
@@ -241,7 +243,7 @@ def test_what_a_damaged_index_may_hold_is_refused(changed, error) -> None:
 
 
 @pytest.mark.property
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(st.lists(st.integers(-3, 9), min_size=5, max_size=5), st.integers(1, 6))
 def test_postings_in_any_order_end_a_search_or_an_error_does(ids, limit) -> None:
     units = np.empty(limit, np.int64)
@@ -252,7 +254,71 @@ def test_postings_in_any_order_end_a_search_or_an_error_does(ids, limit) -> None
     assert set(units[:count].tolist()) <= set(range(5))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.property
+@settings(deadline=None, max_examples=examples(300))
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    count=st.sampled_from(SIZES),
+    shares=st.lists(st.sampled_from([0.001, 0.1, 0.9, 1.0]), max_size=9),
+    width=st.sampled_from([np.uint8, np.uint16, np.uint32]),
+    asked=st.integers(0, 40),
+)
+def test_how_often_units_hold_words_is_that_of_numpy(seed, count, shares, width, asked) -> None:
+    generator = np.random.default_rng(seed)
+    lists = []
+    for share in shares:
+        ids = np.flatnonzero(generator.random(count) < share).astype(np.int32)
+        if len(ids):
+            lists.append((ids, generator.integers(1, 250, len(ids)).astype(width)))
+    text = segment(lists, np.ones(count, np.uint32)).text
+    units = generator.permutation(count)[:asked]
+    words = generator.permutation(len(lists)).tolist()
+    columns = [int(generator.integers(len(words))) for _ in words]  # several may share one
+    arguments = (text, words, columns, units, len(words))
+    expected = in_numpy(bm25.held_counts, *arguments)
+    assert bm25.held_counts(*arguments).tobytes() == expected.tobytes()
+    table = np.zeros((count, len(words)))
+    for word, column in zip(words, columns, strict=True):
+        table[lists[word][0], column] += lists[word][1]
+    assert expected.tolist() == table[units].tolist()
+
+
+@each_row(
+    ("changed", "error"),
+    [
+        ({"offsets": np.array([0, 3, 6], np.int64)}, ValueError),
+        ({"offsets": np.array([-1, 3, 5], np.int64)}, ValueError),
+        ({"offsets": np.array([4, 3, 5], np.int64)}, ValueError),
+        ({"offsets": np.empty(0, np.int64)}, ValueError),
+        ({"numbers": np.array([0, 2], np.int64)}, ValueError),
+        ({"numbers": np.array([-1, 1], np.int64)}, ValueError),
+        ({"columns": np.array([0, 2], np.int64)}, ValueError),
+        ({"columns": np.array([-1, 0], np.int64)}, ValueError),
+        ({"columns": np.zeros(1, np.int64)}, ValueError),
+        ({"counts": np.ones(4, np.uint8)}, ValueError),
+        ({"counts": np.ones(5, np.uint64)}, ValueError),
+        ({"out": np.zeros((3, 1))}, ValueError),
+        ({"units": np.zeros(3, np.int64)}, TypeError),
+        ({"out": np.frombuffer(bytes(48)).reshape(3, 2)}, ValueError),
+    ],
+)
+def test_words_that_an_index_does_not_hold_are_refused(changed, error) -> None:
+    arrays = {
+        "ids": np.array([0, 2, 4, 1, 2], np.int32),
+        "counts": np.ones(5, np.uint8),
+        "offsets": np.array([0, 3, 5], np.int64),
+        "numbers": np.array([0, 1], np.int64),
+        "columns": np.array([0, 1], np.int64),
+        "units": np.array([2, 2**31 - 1, -1], np.int32),
+        "out": np.zeros((3, 2)),
+    }
+    compiled.holds(tuple(arrays.values()), 2)
+    assert arrays["out"].tolist() == [[1, 1], [0, 0], [0, 0]]
+    with pytest.raises((error, BufferError)):
+        compiled.holds(tuple({**arrays, **changed}.values()), 2)
+
+
+@each_row(
     ("name", "value", "error"),
     [
         ("dead", np.array([3]), IndexError),
@@ -281,7 +347,7 @@ def test_rows_of_other_sizes_are_refused(name, value, error) -> None:
         compiled.shortlist(tuple({**arrays, name: value}.values()), *numbers)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changed", "error"),
     [
         ({"query": np.zeros(7, np.int16)}, ValueError),

@@ -10,6 +10,7 @@ import pytest
 import rank_bm25
 from hypothesis import given, settings, strategies as st
 
+from support.examples import examples
 from support.index_model import MemoryChangeLog, WordAnalyzer, assert_ranked_as, bm25_scores
 from triptych_backends.index import LocalIndex, OwnedBy, bm25
 
@@ -22,7 +23,7 @@ changes = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 @given(changes, st.lists(st.sampled_from(WORDS), min_size=1, max_size=6), st.integers(1, 12))
 def test_bm25_equals_the_oracle_after_any_changes(steps, query, limit):
     feed, text = MemoryChangeLog(), " ".join(query)
@@ -42,7 +43,7 @@ def test_bm25_equals_the_oracle_after_any_changes(steps, query, limit):
             assert_ranked_as(found, expected, corpora, limit)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 @given(
     st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=8), min_size=1, max_size=12),
     st.lists(st.sampled_from(WORDS), min_size=1, max_size=6),
@@ -63,7 +64,7 @@ def test_bm25_equals_that_of_rank_bm25(texts, query):
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(changes)
 def test_raw_scores_agree_to_nine_decimals(steps):
     feed = MemoryChangeLog()
@@ -77,7 +78,7 @@ def test_raw_scores_agree_to_nine_decimals(steps):
     repeats = Counter(WordAnalyzer().analyze_query(query))
     numbers = bm25.find(views, list(repeats))
     variants = {term: (term,) for term in repeats}
-    weights = bm25.weigh(bm25.statistics(views, numbers), repeats, variants)
+    weights = bm25.weigh(bm25.statistics(views, numbers, [None] * len(views)), repeats, variants)
     expected = bm25_scores({"x": feed.live("x")}, query, WordAnalyzer())
     seen = {}
     for view, found in zip(views, numbers, strict=True):
@@ -88,7 +89,7 @@ def test_raw_scores_agree_to_nine_decimals(steps):
         assert abs(seen[key] - score) < 1e-9
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(
     st.integers(0, 2**32 - 1),
     st.lists(st.integers(8, 60), min_size=1, max_size=3),

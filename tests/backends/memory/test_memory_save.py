@@ -23,12 +23,12 @@ from triptych.records import (
     Mode,
     NewDocument,
     SourceDocument,
+    dense,
 )
-from triptych.records.spaces import dense
 from triptych.signatures import document_info
-from triptych.testing.builders import fill, filter_of, keyword_query, layer_of, put
-from triptych.testing.reopen import everything
 from triptych_backends.memory import ChunkSetState, DatasetState, MemoryStore
+from triptych_testing.builders import fill, filter_of, keyword_query, layer_of, put
+from triptych_testing.reopen import everything
 
 SIG = DerivedSig(source_version=1, chunker_sig="c", embed_sig="e", input_sig="i")
 CONFIG = DatasetConfig(chunker_sig="c", embed_sig="e")
@@ -188,14 +188,13 @@ def test_a_write_that_cannot_be_saved_is_undone_and_keys_stay_good() -> None:
             lambda: store.documents.delete("north", "a"),
             lambda: store.documents.delete_many("north", {"a": 1}),
             lambda: store.documents.delete_dataset("north"),
-            lambda: store.layers.put_checkpoint("north", "a", "key", "text"),
+            lambda: store.layers.put(layer_of(store, "north", "a", "of fish")),
         ):
             with pytest.raises(StoreError, match="the disk is full"):
                 write()
             assert everything(store) == before
             assert list(store.chunks.fetch(keys)) == keys
-            assert dict(store.layers.checkpoints("north", "a")) == {}
         fails.clear()
-        store.layers.put_checkpoint("north", "a", "key", "text")
+        assert store.layers.put(layer_of(store, "north", "a", "of fish"))
         assert put(store, "north", "a", "other").version == 2
         assert len(store.chunks.search(keyword_query("fish", "north"))) == 2

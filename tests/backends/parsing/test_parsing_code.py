@@ -6,11 +6,12 @@ import sys
 
 import pytest
 
+from support.rows import each_row
 from triptych.chunking import default_chunkers
 from triptych.installation import install_command
 from triptych.parsing import DecodedText, ParsedFile
-from triptych_backends.parsing import CodeParser
-from triptych_backends.parsing.languages import ENDINGS, LANGUAGES
+from triptych_parsers import CodeParser
+from triptych_parsers.languages import ENDINGS, LANGUAGES
 
 
 def read(name: str, text: str) -> ParsedFile:
@@ -270,7 +271,7 @@ def test_a_chunk_of_code_knows_its_definition_and_its_lines() -> None:
 
 def test_every_grammar_is_there_and_every_name_of_a_node_is_one_of_its() -> None:
     tree_sitter = pytest.importorskip("tree_sitter")
-    from triptych_backends.parsing.definitions import _loaded
+    from triptych_parsers.definitions import _loaded
 
     for name, language in LANGUAGES.items():
         grammar = _loaded(language.module, language.function)
@@ -287,7 +288,7 @@ def test_code_without_the_library_is_cut_as_text_and_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "tree_sitter", None)
-    from triptych_backends.parsing import definitions
+    from triptych_parsers import definitions
 
     definitions._loaded.cache_clear()
     parsed = read("a.py", PYTHON)
@@ -303,10 +304,8 @@ def test_code_that_was_generated_is_cut_as_text() -> None:
     assert "characters" in parsed.notes[0]
 
 
-@pytest.mark.parametrize("name", ["a.py", "a.js", "a.cpp", "a.rs", "a.go", "a.java"])
-@pytest.mark.parametrize(
-    "piece", ["(", "{", "class A {", "def f(:\n", "'", "/*", "}", "if (", "\x00"]
-)
+@each_row("name", ["a.py", "a.js", "a.cpp", "a.rs", "a.go", "a.java"])
+@each_row("piece", ["(", "{", "class A {", "def f(:\n", "'", "/*", "}", "if (", "\x00"])
 def test_code_that_is_broken_is_still_text(name: str, piece: str) -> None:
     text = piece * 3_000
     assert read(name, text).content == text

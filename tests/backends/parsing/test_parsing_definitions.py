@@ -15,8 +15,8 @@ import pytest
 
 import triptych
 from triptych import CancelledError
-from triptych.parsing.contract import ParsedFile, ParseLimits
-from triptych_backends.parsing import code, default_parser, definitions_process
+from triptych.parsing import ParsedFile, ParseLimits
+from triptych_parsers import code, default_parser, definitions_process
 
 pytest.importorskip("tree_sitter")
 pytestmark = pytest.mark.process

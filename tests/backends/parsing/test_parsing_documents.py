@@ -31,8 +31,8 @@ from triptych.chunking import default_chunkers
 from triptych.errors import CancelledError, NotAvailableError, ParseError
 from triptych.installation import install_command
 from triptych.parsing import ParsedFile, ParseLimits
-from triptych_backends.parsing import default_parser
-from triptych_backends.parsing.worker import run_isolated
+from triptych_parsers import default_parser
+from triptych_parsers.worker import run_isolated
 
 TIGHT = ParseLimits(seconds=20, memory=512 << 20)
 

@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, strategies as st
 
 from support.document_files import WORD, make_docx, make_pptx, make_xlsx, repacked, zipped
+from support.rows import each_row
 from triptych.chunking import default_chunkers
 from triptych.errors import ParseError
 from triptych.parsing import ParsedFile, ParseLimits
-from triptych_backends.parsing import default_parser
-from triptych_backends.parsing.number_formats import shown_number
+from triptych_parsers import default_parser
+from triptych_parsers.number_formats import shown_number
 
 for library in ("docx", "pptx", "openpyxl"):
     pytest.importorskip(library)
@@ -82,7 +83,7 @@ def part(root: str, inner: str) -> str:
 # Word
 
 
-@pytest.mark.parametrize(
+@each_row(
     "inner",
     [
         "<w:ins>{}</w:ins>",
@@ -101,7 +102,7 @@ def test_text_in_a_sentence_counts_whatever_it_stands_in(inner: str) -> None:
     assert not parsed.omissions
 
 
-@pytest.mark.parametrize("tag", ["w:sdt><w:sdtContent", "w:customXml", "w:ins", "w:future"])
+@each_row("tag", ["w:sdt><w:sdtContent", "w:customXml", "w:ins", "w:future"])
 def test_paragraphs_and_tables_count_whatever_they_stand_in(tag: str) -> None:
     end = "".join(f"</{each}>" for each in reversed(tag.split("><")))
     cell = f"<{tag}><w:tc>{para(run('one'))}</w:tc>{end}<w:tc>{para(run('two'))}</w:tc>"
@@ -286,9 +287,9 @@ WRAPPERS = st.recursive(
 def test_all_runs_are_in_the_text_however_they_are_nested(wrapped: list[str]) -> None:
     from xml.etree import ElementTree
 
-    from triptych.parsing.contract import ContentBuilder
-    from triptych_backends.parsing.word import read_docx
-    from triptych_backends.parsing.worker import Reading
+    from triptych.parsing import ContentBuilder
+    from triptych_parsers.word import read_docx
+    from triptych_parsers.worker import Reading
 
     root = f"<w:document {SPACES}><w:body>{para(''.join(wrapped))}</w:body></w:document>"
     builder = ContentBuilder("a", 10_000)
@@ -387,7 +388,7 @@ def test_a_damaged_part_is_named_and_the_others_are_read() -> None:
 # Excel
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "code", "shown"),
     [
         ("0.125", "0.0%", "12.5%"),

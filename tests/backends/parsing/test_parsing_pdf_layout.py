@@ -16,13 +16,15 @@ pytest.importorskip("reportlab")
 from hypothesis import given, settings, strategies as st
 
 from support.document_files import make_pdf, raw_pdf
+from support.examples import examples
 from triptych.chunking import default_chunkers
-from triptych.parsing.contract import ContentBuilder, ParseLimits
-from triptych_backends.parsing.pdf import PdfParser, read_pdf
-from triptych_backends.parsing.pdf_headings import sized_headings
-from triptych_backends.parsing.pdf_layout import Line
-from triptych_backends.parsing.pdf_tables import Glyph
-from triptych_backends.parsing.worker import Reading
+from triptych.parsing import ContentBuilder, ParseLimits
+from triptych_parsers import PdfParser
+from triptych_parsers.pdf import read_pdf
+from triptych_parsers.pdf_headings import sized_headings
+from triptych_parsers.pdf_layout import Line
+from triptych_parsers.pdf_tables import Glyph
+from triptych_parsers.worker import Reading
 
 Rows = Sequence[Sequence[str]]
 
@@ -209,7 +211,7 @@ WORDS = st.text("abcXYZ019.,-", min_size=1, max_size=8).map(lambda text: f"w{tex
 
 
 @pytest.mark.property
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     st.integers(2, 5).flatmap(
         lambda width: st.lists(

@@ -15,7 +15,7 @@ from hypothesis import given, strategies as st
 
 from support.document_files import make_pdf, raw_pdf
 from triptych.errors import ParseError
-from triptych_backends.parsing.pdf_pages import draw_page, places, png_of
+from triptych_parsers.pdf_pages import draw_page, places, png_of
 
 FILE = make_pdf([["Tea", "Green tea steeps for three minutes.", "Black tea for five."], ["Two"]])
 

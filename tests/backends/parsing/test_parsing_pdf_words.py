@@ -10,19 +10,21 @@ from typing import Any
 
 import pytest
 
+from support.rows import each_row
+
 pytest.importorskip("pypdfium2")
 pytest.importorskip("reportlab")
 
 from hypothesis import given, settings, strategies as st
 
 from support.document_files import make_pdf, raw_pdf
-from triptych.parsing.contract import ContentBuilder, ParseLimits
-from triptych.parsing.witness import lost
-from triptych.records.unread import Omission
-from triptych_backends.parsing.pdf import SCANNED, _lost, read_pdf
-from triptych_backends.parsing.pdf_hyphens import Hyphens
-from triptych_backends.parsing.pdf_source import Page
-from triptych_backends.parsing.worker import Reading
+from support.examples import examples
+from triptych.parsing import ContentBuilder, ParseLimits, lost
+from triptych.records import Omission
+from triptych_parsers.pdf import SCANNED, _lost, read_pdf
+from triptych_parsers.pdf_hyphens import Hyphens
+from triptych_parsers.pdf_source import Page
+from triptych_parsers.worker import Reading
 
 
 def read(data: bytes) -> Reading:
@@ -77,7 +79,7 @@ def test_pages_that_are_tables_keep_them() -> None:
     assert reading.omissions == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line",
     [
         "Invoice {2040 + 17 * at}",
@@ -106,7 +108,7 @@ def test_lines_that_differ_in_numbers_of_their_own_stay(line: str) -> None:
         assert reading.omissions == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line",
     [
         "{at}",
@@ -182,7 +184,7 @@ def test_a_table_of_contents_is_named() -> None:
 # Hyphens and ligatures
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("lines", "shown"),
     [
         (["An inter-", "national one"], "An international one"),
@@ -252,8 +254,8 @@ def test_a_letter_that_reaches_over_a_rule_stays_with_its_word() -> None:
     assert "Required" in text_of(drawn(page))
 
 
-@pytest.mark.parametrize("rotation", [0, 90, 180, 270])
-@pytest.mark.parametrize("ruled", [True, False])
+@each_row("rotation", [0, 90, 180, 270])
+@each_row("ruled", [True, False])
 def test_tables_of_rotated_pages_are_as_they_are_shown(rotation: int, ruled: bool) -> None:
     rows = [["Berth", "Ship", "Tons"], ["North", "Annalisa", "410"], ["South", "Brunhild", "377"]]
     rows.append(["East", "Carola", "12"])
@@ -291,7 +293,7 @@ WORDS = st.text("abcdefgh", min_size=2, max_size=6)
 
 
 @pytest.mark.property
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     pages=st.lists(
         st.lists(st.tuples(st.integers(0, 30), st.integers(0, 8), WORDS), max_size=12),
@@ -399,7 +401,7 @@ def nothing(canvas: Any) -> None:
     canvas.rect(0, 0, 600, 850, stroke=0, fill=1)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pages", "no_text", "omissions"),
     [
         ([picture], f"its page is a picture; {SCANNED}", []),

@@ -21,16 +21,17 @@ import pytest
 
 from support.cli_run import Shell, fresh_shell
 from support.document_files import make_pdf
+from support.rows import each_row
 from triptych import deadline
 from triptych.errors import CancelledError, NotAvailableError, ParseError, ValidationError
 from triptych.installation import install_command
 from triptych.parsing import ParsedFile, ParseLimits
 from triptych.sync import RememberedRoots
 from triptych_backends.memory import MemoryStore
-from triptych_backends.parsing import default_parser
-from triptych_backends.parsing.ocr import Line, written
-from triptych_backends.parsing.worker import run_isolated
 from triptych_factory import Settings
+from triptych_parsers import default_parser
+from triptych_parsers.ocr import Line, written
+from triptych_parsers.worker import run_isolated
 
 pytest.importorskip("pypdfium2")
 pytest.importorskip("reportlab")
@@ -224,7 +225,7 @@ def png_of(width: int, height: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + part(b"IHDR", head) + part(b"IDAT", data) + part(b"IEND", b"")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "data", "told"),
     [
         ("a.png", b"hello", "no picture, or a damaged one"),

@@ -25,9 +25,8 @@ from triptych.errors import (
     ValidationError,
 )
 from triptych.records import NewDocument
-from triptych.testing.changes import Follower
-from triptych_backends.postgres import PostgresStore
-from triptych_backends.postgres.location import parse_url
+from triptych_postgres import PostgresStore, parse_url
+from triptych_testing.changes import Follower
 
 
 def test_a_url_says_all() -> None:
@@ -261,7 +260,7 @@ def test_who_follows_the_changes_misses_none_of_those_that_commit_meanwhile(
 FORKS = """
 import os, sys
 from triptych.records import NewDocument
-from triptych_backends.postgres import PostgresStore
+from triptych_postgres import PostgresStore
 
 store = PostgresStore.open(sys.argv[1])
 store.documents.put("d", NewDocument(name="a", content="x"))

@@ -6,8 +6,8 @@ import pytest
 
 from support.postgres import PostgresServer
 from triptych.records import Mode
-from triptych.testing.builders import fill, keyword_query, layer_of, put, vector_of, vector_query
-from triptych_backends.postgres import PostgresStore
+from triptych_postgres import PostgresStore
+from triptych_testing.builders import fill, keyword_query, layer_of, put, vector_of, vector_query
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,7 @@ def test_words_that_a_purge_removed_can_be_put_again_by_whoever_knew_them(
 def test_words_that_another_learns_while_a_purge_runs_are_kept_or_made_again(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from triptych_backends.postgres import database
+    from triptych_postgres import database
 
     with opened(postgres_url) as kb, opened(postgres_url) as other:
         kb.put_document("d", "gone", PAGE)

@@ -12,13 +12,12 @@ import pytest
 
 from support.postgres import PostgresServer
 from triptych.errors import SchemaVersionError, StoreError, StoreLockedError
-from triptych.testing.builders import fill_at_once, keyword_query, vector_of, vector_query
-from triptych.testing.oracle import assert_same_ranking, entries
-from triptych_backends.postgres import PostgresStore, schema
-from triptych_backends.postgres.location import parse_url
-from triptych_backends.postgres.search_tables import GROUPS
 from triptych_backends.sql import migrations
 from triptych_backends.sql.migrations import SCHEMA_VERSION
+from triptych_postgres import PostgresStore, parse_url, schema
+from triptych_postgres.search_tables import GROUPS
+from triptych_testing import assert_same_ranking, entries
+from triptych_testing.builders import fill_at_once, keyword_query, vector_of, vector_query
 
 CATALOGUE = (
     "SELECT 'column', c.relname::text, a.attname::text, "
@@ -194,8 +193,8 @@ def test_search_tables_of_a_newer_version_are_refused(
 
 KILLED = (
     "import os, sys\n"
-    "from triptych_backends.postgres import PostgresStore\n"
-    "from triptych_backends.postgres.projection import Projection\n"
+    "from triptych_postgres import PostgresStore\n"
+    "from triptych_postgres.projection import Projection\n"
     "Projection.fill = lambda self, session: os.kill(os.getpid(), 9)\n"
     "PostgresStore.open(sys.argv[1])\n"
 )

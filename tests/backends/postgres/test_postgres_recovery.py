@@ -11,8 +11,8 @@ import pytest
 from support.postgres import PostgresServer, running_server
 from triptych.errors import StoreError
 from triptych.records import NewDocument
-from triptych.testing.builders import derive, keyword_query, set_config
-from triptych_backends.postgres import PostgresStore
+from triptych_postgres import PostgresStore
+from triptych_testing.builders import derive, keyword_query, set_config
 
 DURABLE = ("fsync=on", "autovacuum=off")
 WRITERS = 3

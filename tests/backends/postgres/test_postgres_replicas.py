@@ -13,11 +13,11 @@ import triptych
 from support.postgres import PostgresServer, running_server
 from support.replicas import replay_position, running_replica, wait_until
 from triptych.errors import StoreError
-from triptych.testing.builders import put
+from triptych_testing.builders import put
 
 pytest.importorskip("psycopg", reason="psycopg is not installed: the extra postgres has it")
 
-from triptych_backends.postgres import PostgresStore
+from triptych_postgres import PostgresStore
 
 DURABLE = ("autovacuum=off",)
 

@@ -14,7 +14,10 @@ import pytest
 from support.postgres import PostgresServer
 from triptych.contracts import Store
 from triptych.records import ChunkQuery, Filter
-from triptych.testing.builders import (
+from triptych_backends.memory import MemoryStore
+from triptych_postgres import PostgresStore
+from triptych_testing import Harness, assert_backends_rank_alike, assert_same_ranking, entries
+from triptych_testing.builders import (
     derive,
     fill_at_once,
     filter_of,
@@ -23,11 +26,6 @@ from triptych.testing.builders import (
     vector_of,
     vector_query,
 )
-from triptych.testing.harness import Harness
-from triptych.testing.oracle import assert_same_ranking, entries
-from triptych.testing.search import assert_backends_rank_alike
-from triptych_backends.memory import MemoryStore
-from triptych_backends.postgres import PostgresStore
 
 DOCUMENTS = 80
 
@@ -196,8 +194,8 @@ def test_few_postings_at_a_time_rank_as_all_do(
 ) -> None:
     """Lists are read one by one, and units looked at for the terms whose lists are not; keys that
     are far apart are sorted."""
-    monkeypatch.setattr("triptych_backends.postgres.keyword_lane.AT_ONCE", at_once)
-    monkeypatch.setattr("triptych_backends.postgres.keyword_lane._SPREAD", spread)
+    monkeypatch.setattr("triptych_postgres.keyword_lane.AT_ONCE", at_once)
+    monkeypatch.setattr("triptych_postgres.keyword_lane._SPREAD", spread)
     here, there = pair
     for text in QUERIES:
         for limit in (1, 3, 20):
@@ -264,16 +262,17 @@ def test_an_index_finds_what_a_scan_finds_also_with_filters(
     chance = np.random.default_rng(3)
     found = wanted = 0
     for where in (Filter(), filter_of(odd={"$ne": 1})):
-        for _ in range(10):
+        for turn in range(10):
             vector = chance.normal(size=len(vector_of("x"))).astype(np.float32)
             vector /= np.linalg.norm(vector)
             query = vector_query(vector, "north", top_k=10, where=where)
             left = {(hit.doc_name, hit.index) for hit in here.chunks.search(query)}
             asked.clear()
             right = there.chunks.search(query)
-            assert len(asked) <= (5 if where.is_trivial else 7), asked
+            # The first time of a filter one more, whose answer serves until the next commit.
+            assert len(asked) <= (5 if where.is_trivial else 7) + (turn == 0), asked
             with monkeypatch.context() as patched:
-                patched.setattr("triptych_backends.postgres.vector_lane._IS_BEST", "")
+                patched.setattr("triptych_postgres.vector_lane._IS_BEST", "")
                 assert there.chunks.search(query) == right
             assert len(right) == len(left)
             found += len(left & {(hit.doc_name, hit.index) for hit in right})

@@ -11,17 +11,15 @@ from contextlib import ExitStack, closing, contextmanager, nullcontext
 import pytest
 
 from support.postgres import PostgresServer, running_server
-from triptych import Service, deadline
-from triptych._internal.progress import Progress
+from triptych import Progress, Service, deadline
 from triptych.errors import CancelledError, StoreAwayError, StoreError
-from triptych.testing.builders import fill, keyword_query, put
+from triptych_testing.builders import fill, keyword_query, put
 
 pytest.importorskip("psycopg", reason="psycopg is not installed: the extra postgres has it")
 
-from triptych_backends.postgres import PostgresStore
-from triptych_backends.postgres.connection import connect
-from triptych_backends.postgres.location import parse_url
-from triptych_backends.postgres.watched import WatchedConnection, server_answers
+from triptych_postgres import PostgresStore, parse_url
+from triptych_postgres.connection import connect
+from triptych_postgres.watched import WatchedConnection, server_answers
 
 pytestmark = [
     pytest.mark.process,

@@ -12,8 +12,8 @@ import pytest
 
 from triptych import Message
 from triptych.errors import ValidationError
-from triptych_backends.providers import Connection, OpenAILLM
-from triptych_backends.providers.arguments import httpx
+from triptych_providers import Connection, OpenAILLM
+from triptych_providers.arguments import httpx
 
 ROOT = Path(__file__).parents[3]
 OVER = os.environ.get("TRIPTYCH_TEST_OVER", "httpx2")

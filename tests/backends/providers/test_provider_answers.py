@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from support.examples import examples
+from support.rows import each_row
 from triptych import Message
 from triptych.errors import ProviderError
-from triptych_backends.providers import (
+from triptych_providers import (
     AnthropicLLM,
     CohereReranker,
     Connection,
@@ -28,8 +29,8 @@ from triptych_backends.providers import (
     VoyageEmbedder,
     VoyageReranker,
 )
-from triptych_backends.providers.arguments import httpx
-from triptych_backends.providers.response_parsing import rows_of
+from triptych_providers.arguments import httpx
+from triptych_providers.response_parsing import rows_of
 
 pytestmark = pytest.mark.property
 
@@ -204,7 +205,7 @@ def asked(name: str, body: str | bytes, status: int = 200) -> None:
         made.close()
 
 
-@pytest.mark.parametrize("name", MADE)
+@each_row("name", MADE)
 def test_what_is_whole_is_read(name: str) -> None:
     make, use, whole = MADE[name]
     made = make(connection(sent(name, whole)))
@@ -219,7 +220,7 @@ def test_any_json_is_read_or_named(name: str, data: st.DataObject) -> None:
     asked(name, sent(name, data.draw(spoilt(MADE[name][2]))))
 
 
-@pytest.mark.parametrize("name", MADE)
+@each_row("name", MADE)
 def test_each_place_may_hold_anything(name: str) -> None:
     whole = MADE[name][2]
     for path in places(whole):
@@ -227,6 +228,7 @@ def test_each_place_may_hold_anything(name: str) -> None:
             asked(name, sent(name, changed(whole, path, value)))
 
 
+# A case each: as rows of one test, texts that nest too deep end in a RecursionError of pytest.
 @pytest.mark.parametrize("name", MADE)
 @pytest.mark.parametrize("status", [200, 400, 404, 500])
 def test_what_is_no_json_is_named(name: str, status: int) -> None:
@@ -257,7 +259,7 @@ def test_a_lone_surrogate_is_replaced(name: str) -> None:
     made.close()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pieces", "text"),
     [
         ([r"a\ud83d", r"\ude00b"], "a\U0001f600b"),
@@ -277,7 +279,7 @@ def test_a_pair_that_a_stream_splits_is_joined(pieces: list[str], text: str) -> 
     made.close()
 
 
-@pytest.mark.parametrize("size", [5e-324, 2e-162, 1e-30, 1.0, 1e30, 1e160, 1e308])
+@each_row("size", [5e-324, 2e-162, 1e-30, 1.0, 1e30, 1e160, 1e308])
 def test_vectors_of_any_size_have_unit_length(size: float) -> None:
     rows = rows_of([[size, -size, 0.0], [size, 0, size / 2]], 2)
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1)

@@ -27,15 +27,15 @@ from support.sync_folder import until
 from triptych import Message
 from triptych.contracts import AsyncEmbedder, AsyncLLM
 from triptych.errors import ProviderError, ValidationError
-from triptych.testing.capabilities import lacking
 from triptych_backends.embedders import HashEmbedder
-from triptych_backends.providers import (
+from triptych_providers import (
     Connection,
     OpenAIEmbedder,
     OpenAILLM,
     Retries,
 )
-from triptych_backends.providers.arguments import httpx
+from triptych_providers.arguments import httpx
+from triptych_testing import lacking
 
 ASK = [Message(role="user", content="?")]
 WIDTH = 3

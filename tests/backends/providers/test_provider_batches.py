@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from support.examples import examples
 from support.provider_server import Answerer, Asked, Reply, as_json, serving
+from support.rows import each_row
 from triptych.errors import ProviderError, ProviderSetupError
-from triptych.testing.builders import sparse_of
-from triptych_backends.providers import (
+from triptych_providers import (
     BatchLimits,
     CohereReranker,
     Connection,
@@ -23,6 +24,7 @@ from triptych_backends.providers import (
     TEIReranker,
     TEISparseEncoder,
 )
+from triptych_testing.builders import sparse_of
 
 ONCE = Connection(retries=Retries(attempts=1))
 REFUSALS = {
@@ -114,8 +116,8 @@ def asks(server: Any) -> Iterator[tuple[Any, Callable[[Sequence[str]], Any]]]:
     )
 
 
-@pytest.mark.parametrize("message", REFUSALS.values(), ids=REFUSALS)
-@pytest.mark.parametrize("status", [400, 413, 422])
+@each_row("message", REFUSALS.values(), ids=REFUSALS)
+@each_row("status", [400, 413, 422])
 def test_a_refused_batch_is_halved_and_the_size_that_worked_is_kept(
     message: str, status: int
 ) -> None:
@@ -176,7 +178,7 @@ def test_one_refused_text_is_found_and_no_size_is_learnt() -> None:
         assert sizes(server)[before:] == [63]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "message",
     [
         "Input length 532 exceeds maximum allowed token size 512",
@@ -185,7 +187,7 @@ def test_one_refused_text_is_found_and_no_size_is_learnt() -> None:
         "input too large",
     ],
 )
-@pytest.mark.parametrize("status", [400, 422])
+@each_row("status", [400, 422])
 def test_one_text_that_is_too_long_is_cut_in_any_words(message: str, status: int) -> None:
     texts = ["short", "word " * 300, "end", *(f"text {n}" for n in range(20))]
     with (
@@ -234,7 +236,7 @@ def test_words_of_the_text_in_a_refusal_are_not_the_refusal_s() -> None:
         assert len(server.asked) == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("status", "message"),
     [
         (401, "bad key"),
@@ -269,7 +271,7 @@ def test_a_model_that_is_missing_is_a_fault_of_the_set_up() -> None:
         model.embed(["a"], kind="document")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     lengths=st.lists(st.integers(1, 120), min_size=1, max_size=60),
     most=st.integers(1, 20),

@@ -27,6 +27,7 @@ from support.provider_server import (
     json_lines,
     serving,
 )
+from support.rows import each_row
 from support.sync_folder import until
 from triptych import Message
 from triptych.errors import (
@@ -38,7 +39,7 @@ from triptych.errors import (
     ValidationError,
 )
 from triptych.records import Usage
-from triptych_backends.providers import (
+from triptych_providers import (
     AnthropicLLM,
     Connection,
     OllamaLLM,
@@ -46,8 +47,8 @@ from triptych_backends.providers import (
     Retries,
     Timeouts,
 )
-from triptych_backends.providers.arguments import httpx
-from triptych_backends.providers.chat import RemoteLLM
+from triptych_providers.arguments import httpx
+from triptych_providers.chat import RemoteLLM
 
 KEY = "sk-test-0123456789abcdef"
 ASK = [
@@ -214,7 +215,7 @@ def test_a_stream_joined_is_its_text(make: Make, whole: Whole, stream: Stream) -
         llm.close()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("make", "answer"),
     [
         (openai, openai_whole("cut", "length")),
@@ -226,7 +227,7 @@ def test_an_answer_at_the_ceiling_says_so(make: Make, answer: dict[str, Any]) ->
     assert run(make, as_json(answer)).truncated
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("make", "answer", "match"),
     [
         (openai, openai_whole(""), "empty text"),
@@ -256,7 +257,7 @@ ERRORS_OF_200 = [
 ]
 
 
-@pytest.mark.parametrize(("make", "answer"), ERRORS_OF_200)
+@each_row(("make", "answer"), ERRORS_OF_200)
 def test_an_error_with_the_status_of_success_begins_with_the_words_of_the_provider(
     make: Make, answer: dict[str, Any]
 ) -> None:
@@ -324,7 +325,7 @@ UNUSABLE_STREAMS = [
 ]
 
 
-@pytest.mark.parametrize(("make", "reply", "reason"), UNUSABLE)
+@each_row(("make", "reply", "reason"), UNUSABLE)
 def test_an_answer_of_no_use_says_why_and_is_asked_for_once(
     make: Make, reply: Reply, reason: str
 ) -> None:
@@ -335,7 +336,7 @@ def test_an_answer_of_no_use_says_why_and_is_asked_for_once(
         assert len(server.asked) == 1
 
 
-@pytest.mark.parametrize(("make", "reply", "reason"), UNUSABLE_STREAMS)
+@each_row(("make", "reply", "reason"), UNUSABLE_STREAMS)
 def test_so_does_a_stream_of_no_use(make: Make, reply: Reply, reason: str) -> None:
     with serving(in_turn(reply)) as server:
         with pytest.raises(UnusableAnswerError) as caught:
@@ -356,7 +357,7 @@ def test_a_stream_that_named_its_finish_is_whole_without_its_tokens() -> None:
 
 
 @PROVIDERS
-@pytest.mark.parametrize(
+@each_row(
     ("told", "taken"),
     [
         (10**30, 2**53),
@@ -389,7 +390,7 @@ def test_tokens_out_of_any_range_are_brought_back_into_it(
 
 
 @MAKERS
-@pytest.mark.parametrize(
+@each_row(
     ("body", "match"),
     [
         (b"<html>sign in</html>", "web page"),
@@ -406,7 +407,7 @@ def test_malformed_json_is_named(make: Make, body: bytes, match: str) -> None:
 
 
 @MAKERS
-@pytest.mark.parametrize("status", [401, 403])
+@each_row("status", [401, 403])
 def test_a_wrong_key_is_named_and_never_shown(make: Make, status: int) -> None:
     reply = as_json({"error": {"message": f"bad key {KEY[:9]}***: {KEY}"}}, status)
     with pytest.raises(ProviderError, match="key is missing, wrong") as caught:
@@ -415,7 +416,7 @@ def test_a_wrong_key_is_named_and_never_shown(make: Make, status: int) -> None:
 
 
 @MAKERS
-@pytest.mark.parametrize(
+@each_row(
     ("status", "words", "advice"),
     [
         (401, "Incorrect API key provided: see /account/api-keys", "its key is missing, wrong"),
@@ -466,7 +467,7 @@ def test_a_pause_before_the_next_attempt_is_in_the_log(caplog: pytest.LogCapture
 
 
 @MAKERS
-@pytest.mark.parametrize("status", [400, 404, 418, 429, 500, 301])
+@each_row("status", [400, 404, 418, 429, 500, 301])
 def test_an_echoed_key_is_never_shown(make: Make, status: int) -> None:
     text = "x" * 290 + KEY + " model small not found"
     reply = as_json({"error": {"message": text}}, status, location=f"http://{KEY}@h/{KEY}")
@@ -480,8 +481,8 @@ PARTS = [KEY[:20], KEY[-9:], f"{KEY[:7]}{'*' * 12}{KEY[-4:]}", f"{KEY[:9]}...{KE
 
 
 @MAKERS
-@pytest.mark.parametrize("status", [200, 400, 404, 413, 429, 500])
-@pytest.mark.parametrize("part", PARTS)
+@each_row("status", [200, 400, 404, 413, 429, 500])
+@each_row("part", PARTS)
 def test_a_part_of_a_key_is_never_shown(make: Make, status: int, part: str) -> None:
     text = f"Incorrect key provided: {part}. Bearer {part}"
     with pytest.raises(ProviderError) as caught:
@@ -492,7 +493,7 @@ def test_a_part_of_a_key_is_never_shown(make: Make, status: int, part: str) -> N
     assert KEY[-6:] not in told
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("make", "reply"),
     [
         (openai, events({"error": {"message": f"bad {KEY[:20]}"}})),
@@ -532,7 +533,7 @@ def test_a_missing_model_is_named() -> None:
 
 
 @MAKERS
-@pytest.mark.parametrize("status", [429, 529])
+@each_row("status", [429, 529])
 def test_a_storm_of_refusals_ends_after_the_attempts(make: Make, status: int) -> None:
     with serving(in_turn(as_json({"error": "slow down"}, status, retry_after="0"))) as server:
         llm = make(server)
@@ -545,14 +546,14 @@ def test_a_storm_of_refusals_ends_after_the_attempts(make: Make, status: int) ->
 
 
 @PROVIDERS
-@pytest.mark.parametrize("status", [429, 500, 503, 529, 408])
+@each_row("status", [429, 500, 503, 529, 408])
 def test_a_passing_fault_is_tried_again(
     make: Make, whole: Whole, stream: Stream, status: int
 ) -> None:
     assert run(make, in_turn(as_json({}, status), as_json(whole("fine")))).text == "fine"
 
 
-@pytest.mark.parametrize("header", ["0", "Wed, 21 Oct 2015 07:28:00 GMT"])
+@each_row("header", ["0", "Wed, 21 Oct 2015 07:28:00 GMT"])
 def test_what_retry_after_says_is_kept_to(header: str) -> None:
     # Without the header the pause would be up to an hour, the call's ceiling.
     slow = Retries(attempts=2, base=3600, longest=3600)
@@ -560,7 +561,7 @@ def test_what_retry_after_says_is_kept_to(header: str) -> None:
     assert run(openai, answers, retries=slow, timeouts=Timeouts(call=3600)).text == "fine"
 
 
-@pytest.mark.parametrize("status", [429, 503])
+@each_row("status", [429, 503])
 def test_a_longer_wait_than_allowed_ends_at_once(status: int) -> None:
     with serving(in_turn(as_json({}, status, retry_after="3600"))) as server:
         with pytest.raises(ProviderError) as caught:
@@ -649,7 +650,7 @@ def test_a_stream_cut_in_an_event_is_no_answer(make: Make, whole: Whole, stream:
             llm.close()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("make", "reply"),
     [
         (openai, events({"error": {"message": "overloaded now"}})),
@@ -665,7 +666,7 @@ def test_an_error_inside_a_stream_is_named(make: Make, reply: Reply) -> None:
         list(make(server).stream(ASK, max_tokens=50))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("make", "body"),
     [
         (openai, b"data: {oops\n\n"),
@@ -693,7 +694,7 @@ def test_a_stream_is_tried_again_before_it_begins(make: Make, whole: Whole, stre
         assert "".join(make(server).stream(ASK, max_tokens=50)) == "fine"
 
 
-@pytest.mark.parametrize("streamed", [False, True])
+@each_row("streamed", [False, True])
 def test_a_huge_answer_is_refused(streamed: bool) -> None:
     reply = openai_stream(["x" * 5000]) if streamed else as_json(openai_whole("x" * 5000))
     with serving(in_turn(reply)) as server:
@@ -730,7 +731,7 @@ def test_the_whole_call_has_a_ceiling() -> None:
         held.set()
 
 
-@pytest.mark.parametrize("streamed", [False, True])
+@each_row("streamed", [False, True])
 def test_an_answer_that_drips_has_the_same_ceiling(streamed: bool) -> None:
     whole = openai_stream(["x" * 9999]) if streamed else as_json(openai_whole("x" * 9999))
     reply = Reply(body=whole.body, drip=0.01)
@@ -899,7 +900,7 @@ def test_no_proxy_and_no_netrc_is_read_from_the_environment(
     assert run(openai, as_json(openai_whole("fine"))).text == "fine"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("messages", "max_tokens"),
     [
         ([], 5),
@@ -918,14 +919,14 @@ def test_what_cannot_be_asked_is_refused_before_it_is_sent(messages: Any, max_to
         llm.stream(messages, max_tokens=max_tokens)
 
 
-@pytest.mark.parametrize("key", ["sk abc", "sk-abc\n", "sk-ключ", "sk-abc\x7f"])
+@each_row("key", ["sk abc", "sk-abc\n", "sk-ключ", "sk-abc\x7f"])
 def test_an_invalid_key_is_refused_unseen(key: str) -> None:
     with pytest.raises(ValidationError) as caught:
         OpenAILLM("small", api_key=key)
     assert key.strip() not in chain(caught.value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     ["", "localhost:8000", "ftp://a", "http://", "http://a?k=1", "http://a:99999", "http://a/#x"],
 )
@@ -940,7 +941,7 @@ def test_a_password_in_an_address_is_refused_unseen() -> None:
     assert "hunter2" not in chain(caught.value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     ["http://me:hunter2@h:abc", "http://me:hunt/er2@h", "http://h/v1?k=hunter2", "me:hunter2@h"],
 )
@@ -951,7 +952,7 @@ def test_nor_is_one_in_an_address_that_is_none(url: str) -> None:
     assert "hunt" not in chain(caught.value)
 
 
-@pytest.mark.parametrize("missing", [None, ""])
+@each_row("missing", [None, ""])
 def test_a_missing_key_says_what_to_set(missing: str | None) -> None:
     with pytest.raises(ValidationError, match="OPENAI_API_KEY"):
         OpenAILLM("small", api_key=missing)
@@ -966,8 +967,8 @@ def bomb(nested: bool) -> bytes:
 
 
 @MAKERS
-@pytest.mark.parametrize("status", [200, 400, 429])
-@pytest.mark.parametrize("nested", [False, True])
+@each_row("status", [200, 400, 429])
+@each_row("nested", [False, True])
 def test_a_packed_bomb_is_refused_while_it_is_unpacked(
     make: Make, status: int, nested: bool
 ) -> None:

@@ -15,7 +15,7 @@ import triptych
 from support.awaited import awaited
 from triptych import Message
 from triptych.errors import CancelledError, ProviderError, ProviderTimeoutError
-from triptych_backends.providers import (
+from triptych_providers import (
     Connection,
     LlamaCppReranker,
     OllamaLLM,

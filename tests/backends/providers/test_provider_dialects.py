@@ -8,11 +8,17 @@ from typing import Any
 import pytest
 
 from support.provider_server import Asked, Reply, as_json, events, in_turn, serving
-from triptych._internal.retries import Retries
+from support.rows import each_row
 from triptych.errors import ProviderError, ProviderSetupError
 from triptych.records import Message
-from triptych_backends.providers import AnthropicLLM, OllamaLLM, OpenAIEmbedder, OpenAILLM
-from triptych_backends.providers.connection import Connection
+from triptych_providers import (
+    AnthropicLLM,
+    Connection,
+    OllamaLLM,
+    OpenAIEmbedder,
+    OpenAILLM,
+    Retries,
+)
 
 ASKED = [Message("user", "May I?")]
 ONCE = Connection(retries=Retries(attempts=1))
@@ -49,7 +55,7 @@ def test_the_text_of_parts_is_the_answer(content: Any, text: str) -> None:
         assert "".join(model.stream(ASKED, max_tokens=9)) == text
 
 
-@pytest.mark.parametrize("content", UNKNOWN)
+@each_row("content", UNKNOWN)
 def test_content_of_another_kind_is_an_error_and_never_empty(content: Any) -> None:
     with (
         serving(in_turn(chat(content), events(delta(content), delta("", "stop")))) as server,

@@ -24,9 +24,10 @@ from support.provider_server import (
     serving,
     vector,
 )
+from support.rows import each_row
 from triptych.errors import CancelledError, ProviderError, RateLimitedError, ValidationError
 from triptych.vectors import embedding
-from triptych_backends.providers import (
+from triptych_providers import (
     BatchLimits,
     Connection,
     OllamaEmbedder,
@@ -35,7 +36,7 @@ from triptych_backends.providers import (
     VoyageEmbedder,
     VoyageReranker,
 )
-from triptych_backends.providers.embedding import RemoteEmbedder
+from triptych_providers.embedding import RemoteEmbedder
 
 KEY = "pa-test-0123456789abcdef"
 WIDTH = 7
@@ -125,7 +126,7 @@ TEXTS = [f"text {n} " + "é字🎈"[n % 3] * n for n in range(23)]
 
 
 @MAKERS
-@pytest.mark.parametrize("kind", ["document", "query"])
+@each_row("kind", ["document", "query"])
 def test_rows_are_unit_float32_in_order(make: Make, kind: Any) -> None:
     with serving(embeds()) as server:
         embedder = make(server, batch=BatchLimits(texts=5, tokens=1000))
@@ -306,7 +307,7 @@ def test_vectors_in_base64_are_read() -> None:
 
 
 @MAKERS
-@pytest.mark.parametrize(
+@each_row(
     "rows",
     [
         [],
@@ -334,8 +335,8 @@ def test_vectors_that_are_none_are_named(make: Make, rows: list[Any]) -> None:
         make(server).embed(["a", "b"], kind="document")
 
 
-@pytest.mark.parametrize("make", [openai, voyage])
-@pytest.mark.parametrize("indexes", [[0, 0], [0, 2], [-1, 0], [1, None, 1], [True, False]])
+@each_row("make", [openai, voyage])
+@each_row("indexes", [[0, 0], [0, 2], [-1, 0], [1, None, 1], [True, False]])
 def test_indexes_that_do_not_fit_are_named(make: Make, indexes: list[Any]) -> None:
     data = [{"index": index, "embedding": [1.0, 2.0]} for index in indexes]
     with (
@@ -346,7 +347,7 @@ def test_indexes_that_do_not_fit_are_named(make: Make, indexes: list[Any]) -> No
 
 
 @MAKERS
-@pytest.mark.parametrize(
+@each_row(
     ("reply", "kind", "match"),
     [
         (as_json({"error": "no"}, 401), ProviderError, "key is missing, wrong"),
@@ -411,7 +412,7 @@ def test_many_threads_share_an_embedder() -> None:
 
 
 @MAKERS
-@pytest.mark.parametrize(
+@each_row(
     ("texts", "kind"), [("text", "query"), (["a"], "other"), ([1], "query"), (["\ud800"], "query")]
 )
 def test_what_cannot_be_embedded_is_refused(make: Make, texts: Any, kind: Any) -> None:
@@ -422,7 +423,7 @@ def test_what_cannot_be_embedded_is_refused(make: Make, texts: Any, kind: Any) -
 
 
 @MAKERS
-@pytest.mark.parametrize("how", [{"dimension": 0}, {"dimension": True}, {"model": " "}])
+@each_row("how", [{"dimension": 0}, {"dimension": True}, {"model": " "}])
 def test_invalid_arguments_are_refused(make: Make, how: dict[str, Any]) -> None:
     with serving(embeds()) as server, pytest.raises(ValidationError):
         make(server, **how)
@@ -455,7 +456,7 @@ def test_scores_come_in_the_order_of_the_texts() -> None:
         assert server.asked[0].path == "/rerank"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         [],

@@ -11,7 +11,8 @@ from contextlib import suppress
 import pytest
 from hypothesis import given, strategies as st
 
-from triptych_backends.providers.response_parsing import PackedAnswerError, Unpacker
+from support.rows import each_row
+from triptych_providers.response_parsing import PackedAnswerError, Unpacker
 
 
 def unpacked(pieces: Iterable[bytes], encoding: str) -> Iterator[bytes]:
@@ -43,7 +44,7 @@ def test_what_was_not_packed_passes(pieces: list[bytes], encoding: str) -> None:
     assert list(unpacked(pieces, encoding)) == pieces
 
 
-@pytest.mark.parametrize(
+@each_row(
     "encoding",
     ["gzip, gzip", "deflate, gzip", "br", "zstd", "deflate", "gzip,gzip,gzip", "x" * 999],
 )

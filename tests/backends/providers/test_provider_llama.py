@@ -9,7 +9,7 @@ import pytest
 
 from triptych import Message
 from triptych.errors import ProviderError
-from triptych_backends.providers import Connection, OpenAIEmbedder, OpenAILLM, Retries
+from triptych_providers import Connection, OpenAIEmbedder, OpenAILLM, Retries
 
 pytestmark = pytest.mark.llm
 

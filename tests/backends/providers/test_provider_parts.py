@@ -12,10 +12,17 @@ import pytest
 from hypothesis import given, strategies as st
 
 import triptych
+from support.rows import each_row
 from triptych.errors import CancelledError, ProviderError, ProviderTimeoutError, ValidationError
-from triptych_backends.providers import BatchLimits, Connection, Retries, Timeouts
-from triptych_backends.providers.connection import CallClock, retry_after_seconds
-from triptych_backends.providers.errors import (
+from triptych_providers import (
+    BatchLimits,
+    CallClock,
+    Connection,
+    Retries,
+    Timeouts,
+    retry_after_seconds,
+)
+from triptych_providers.errors import (
     InputTooLongError,
     ProviderErrorRules,
     Refusal,
@@ -23,8 +30,8 @@ from triptych_backends.providers.errors import (
     fault,
     shown,
 )
-from triptych_backends.providers.remote_model import batches, high_token_estimate, shortened
-from triptych_backends.providers.response_parsing import (
+from triptych_providers.remote_model import batches, high_token_estimate, shortened
+from triptych_providers.response_parsing import (
     EventFormat,
     JsonLines,
     MalformedAnswerError,
@@ -37,7 +44,7 @@ from triptych_backends.providers.response_parsing import (
 NOW = datetime(2030, 1, 1, 12, 0, 0, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("header", "seconds"),
     [
         (None, None),
@@ -86,7 +93,7 @@ def test_pauses_differ() -> None:
     assert len({Retries().pause(3, None, rng) for _ in range(20)}) == 20
 
 
-@pytest.mark.parametrize(
+@each_row(
     "make",
     [
         lambda: Timeouts(read=0),
@@ -174,7 +181,7 @@ def faulted(status: int, body: Any) -> Exception:
     return fault(Refusal(status=status, body=text), PROFILE, ["s3cret"])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("status", "body"),
     [
         (400, {"error": {"message": "This model's maximum context length is 8192 tokens"}}),
@@ -192,12 +199,12 @@ def test_too_long_is_known_in_each_wording(status: int, body: Any) -> None:
     assert isinstance(faulted(status, body), InputTooLongError)
 
 
-@pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 504, 520, 529])
+@each_row("status", [408, 409, 425, 429, 500, 502, 503, 504, 520, 529])
 def test_passing_faults_may_be_tried_again(status: int) -> None:
     assert isinstance(faulted(status, {}), Retryable)
 
 
-@pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 405, 406, 413, 418, 422, 451])
+@each_row("status", [400, 401, 402, 403, 404, 405, 406, 413, 418, 422, 451])
 def test_lasting_faults_may_not(status: int) -> None:
     assert isinstance(faulted(status, {}), ProviderError)
 
@@ -277,7 +284,7 @@ def test_rows_come_out_of_unit_length() -> None:
     assert rows_of([[1e-30, 0.0]], 1).tolist() == [[1.0, 0.0]]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("indexes", "order"),
     [
         ([None, None, None], [0, 1, 2]),

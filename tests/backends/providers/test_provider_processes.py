@@ -20,8 +20,8 @@ from support.provider_server import Reply, as_json, events, in_turn, serving
 from support.sync_folder import until
 from triptych import Message
 from triptych.errors import CancelledError
-from triptych_backends.providers import Connection, OpenAILLM
-from triptych_backends.providers.arguments import httpx
+from triptych_providers import Connection, OpenAILLM
+from triptych_providers.arguments import httpx
 
 ASK = [Message(role="user", content="?")]
 WHOLE = as_json({"choices": [{"message": {"content": "fine"}, "finish_reason": "stop"}]})
@@ -33,7 +33,7 @@ BEGIN = """
 import gc, os, signal, socket, sys, threading, time
 from triptych import Message
 from triptych.errors import TriptychError
-from triptych_backends.providers import Connection, OpenAILLM, Timeouts
+from triptych_providers import Connection, OpenAILLM, Timeouts
 ASK = [Message(role="user", content="?")]
 llm = OpenAILLM("m", base_url=sys.argv[1])
 """

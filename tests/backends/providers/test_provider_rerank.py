@@ -19,6 +19,7 @@ from support.provider_server import (
     in_turn,
     serving,
 )
+from support.rows import each_row
 from triptych import Rerank, ValidationError
 from triptych.contracts import Reranker
 from triptych.errors import (
@@ -27,8 +28,7 @@ from triptych.errors import (
     ProviderSetupError,
     RateLimitedError,
 )
-from triptych.testing.capabilities import lacking
-from triptych_backends.providers import (
+from triptych_providers import (
     BatchLimits,
     CohereReranker,
     Connection,
@@ -38,7 +38,8 @@ from triptych_backends.providers import (
     TEIReranker,
     VoyageReranker,
 )
-from triptych_backends.providers.rerankers import RemoteReranker
+from triptych_providers.rerankers import RemoteReranker
+from triptych_testing import lacking
 
 KEY = "key-test-0123456789abcdef"
 FAST = Connection(retries=Retries(attempts=2, base=0.001))
@@ -174,7 +175,7 @@ def test_many_texts_take_several_requests(make: Make, scored: Scored) -> None:
 
 
 @MAKERS
-@pytest.mark.parametrize(
+@each_row(
     "items",
     [
         [],
@@ -205,7 +206,7 @@ def test_scores_that_are_none_are_named(
 
 
 @MAKERS
-@pytest.mark.parametrize(
+@each_row(
     "body", [b"[]", b"{}", b"null", b"7", b"<html>", b"", b'{"error": "no"}', b'[{"index": 0}]']
 )
 def test_other_answers_are_named(make: Make, body: bytes, scored: Scored) -> None:

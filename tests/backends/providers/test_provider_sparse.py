@@ -17,6 +17,7 @@ from support.provider_server import (
     in_turn,
     serving,
 )
+from support.rows import each_row
 from triptych.errors import (
     CancelledError,
     ProviderError,
@@ -25,14 +26,14 @@ from triptych.errors import (
     ValidationError,
 )
 from triptych.records import SparseVector
-from triptych.testing.builders import sparse_of
-from triptych_backends.providers import (
+from triptych_providers import (
     BatchLimits,
     Connection,
     Retries,
     TEISparseEncoder,
     Timeouts,
 )
+from triptych_testing.builders import sparse_of
 
 FAST = Connection(retries=Retries(attempts=2, base=0.001))
 MADE: list[TEISparseEncoder] = []
@@ -107,7 +108,7 @@ def test_a_key_is_sent_and_never_shown() -> None:
 GOOD = {"index": 1, "value": 0.5}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "answer",
     [
         {"data": []},
@@ -145,7 +146,7 @@ def test_an_answer_that_is_none_is_a_providers_fault(answer: Any) -> None:
         assert len(server.asked) == 1
 
 
-@pytest.mark.parametrize("body", [b"", b"[", b"<html>no</html>", b"\xff", b"[" * 100_000])
+@each_row("body", [b"", b"[", b"<html>no</html>", b"\xff", b"[" * 100_000])
 def test_bytes_that_are_no_json_are_a_providers_fault(body: bytes) -> None:
     with (
         serving(lambda _: Reply(body=body)) as server,

@@ -14,19 +14,19 @@ import pytest
 import triptych
 from support import provider_server
 from support.provider_server import ProviderServer, as_json, serving as provider
+from support.rows import each_row
 from support.trusted import write_trusted
-from triptych._internal.retries import Retries
 from triptych.errors import ProviderError, ProviderSetupError, StoreAwayError, ValidationError
-from triptych.testing.fakes import FakeEmbedder
-from triptych_adapters.client import connect
-from triptych_backends.providers import Connection, OpenAIEmbedder
-from triptych_backends.providers.http import tls_failure
+from triptych.records import Retries
 from triptych_factory import Settings, wire
 from triptych_factory.embedders import RecalledEmbedder, recall_embedder, settings_embedder
 from triptych_factory.llms import settings_llm, settings_reranker
 from triptych_factory.provider_access import access_arguments, ca_file
 from triptych_factory.tables import named_embedder
 from triptych_factory.wiring import _sparse_encoder
+from triptych_providers import Connection, OpenAIEmbedder, tls_failure
+from triptych_server.client import connect
+from triptych_testing.fakes import FakeEmbedder
 
 # A key of no worth, for servers on this machine alone; its certificate signs itself.
 PEM = Path(provider_server.__file__).with_name("loopback.pem")
@@ -148,7 +148,7 @@ MODELS: dict[str, Callable[[Settings], Any]] = {
     ),
     "embedder of tables": lambda given: named_embedder(given, "openai:m"),
     "reranker": lambda given: settings_reranker(given, "voyage:m", None),
-    "sparse encoder": _sparse_encoder,
+    "sparse encoder": lambda given: _sparse_encoder(given, given.sparse_encoder),
     "language model, or judge": lambda given: settings_llm(given, "openai:m"),
 }
 
@@ -189,7 +189,7 @@ def test_a_proxy_that_is_away_is_named_without_its_password() -> None:
 PROXY = {"ALL_PROXY": "http://p:1"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("host", "direct"),
     [
         ("10.1.2.3", "10.0.0.0/8"),
@@ -210,7 +210,7 @@ def test_hosts_that_need_no_proxy_are_asked_straight(host: str, direct: str) -> 
     assert access_arguments("ollama", None, asked)["connection"].proxy is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("host", "direct"),
     [
         ("10.1.2.3", "11.0.0.0/8"),

@@ -14,10 +14,10 @@ from qdrant_client.models import Filter
 
 from support.qdrant_local import LocalMode
 from triptych import Service
-from triptych.testing.builders import fill, layer_of, vector_of, vector_query
-from triptych_backends.qdrant import AwayError, Point, QdrantStore
-from triptych_backends.qdrant.points import UNIT, of_datasets, point_id
 from triptych_backends.sqlite import SqliteStore
+from triptych_qdrant import AwayError, Point, QdrantStore
+from triptych_qdrant.points import UNIT, of_datasets, point_id
+from triptych_testing.builders import fill, layer_of, vector_of, vector_query
 
 
 class Away(LocalMode):

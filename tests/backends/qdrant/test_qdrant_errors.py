@@ -20,10 +20,11 @@ import grpc
 
 import triptych
 from support.qdrant_local import LocalMode
+from triptych._internal.one_state import one_state
 from triptych.errors import StoreError, ValidationError
-from triptych.testing.builders import fill, vector_of, vector_query
-from triptych_backends.qdrant import AwayError, ClientCollections, Found, QdrantStore, parse_url
 from triptych_backends.sqlite import SqliteStore
+from triptych_qdrant import AwayError, ClientCollections, Found, QdrantStore, parse_url
+from triptych_testing.builders import fill, vector_of, vector_query
 
 pytestmark = pytest.mark.filterwarnings("ignore:Api key is used with an insecure connection")
 
@@ -248,6 +249,43 @@ def test_a_search_whose_points_are_removed_starts_over(
         qdrant.hook = lambda: how(other)
         assert [each.doc_name for each in one.chunks.search(near)] == ["a"]
         assert qdrant.hook is None
+
+
+def test_a_search_whose_points_another_replaces_reads_what_they_are_of(
+    tmp_path: Path, qdrant: Hooked
+) -> None:
+    """It starts over once, in the newer state; whoever writes all the time does not hold it up."""
+    with (
+        open_store(tmp_path, qdrant) as one,
+        open_store(tmp_path, qdrant) as other,
+        ThreadPoolExecutor(1) as somebody_else,
+    ):
+        fill(one, "d", {"a": "salmon", "b": "trout"})
+        near = vector_query(vector_of("salmon"), "d")
+        edits = iter(range(9))
+
+        def edit() -> None:
+            fill(other, "d", {"a": f"salmon {next(edits)}"})
+            other.chunks.search(near)
+
+        def found() -> set[str]:
+            with one_state():
+                keys = [each.key for each in one.chunks.search(near)]
+                assert len(keys) == 2
+                units = one.chunks.fetch(keys).values()
+                return {unit.chunk.content for unit in units if unit.chunk is not None}
+
+        def once() -> None:
+            somebody_else.submit(edit).result()
+
+        def always() -> None:
+            once()
+            qdrant.hook = always
+
+        qdrant.hook = once
+        assert found() == {"salmon 0", "trout"}
+        qdrant.hook = always
+        assert found() <= {"trout", "salmon 1", "salmon 2"}
 
 
 def test_a_collection_that_is_removed_again_and_again_is_an_error(

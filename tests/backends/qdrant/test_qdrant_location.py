@@ -13,8 +13,9 @@ pytest.importorskip("qdrant_client", reason="qdrant-client is not installed: the
 
 import triptych
 from triptych.errors import StoreError, ValidationError
-from triptych_backends.qdrant import parse_url
-from triptych_factory.locations import parse_location, relative_to, store_paths
+from triptych_factory import parse_location
+from triptych_factory.locations import relative_to, store_paths
+from triptych_qdrant import parse_url
 
 
 @pytest.fixture
@@ -152,11 +153,10 @@ def test_the_local_index_answers_with_a_warning_where_that_was_chosen(
     reason="QDRANT_URL names no server of Qdrant, such as qdrant://localhost:6333",
 )
 def test_a_real_server_ranks_as_memory_does(tmp_path: Path) -> None:
-    from triptych.testing.harness import Harness
-    from triptych.testing.search import assert_backends_rank_alike
     from triptych_backends.memory import MemoryStore
-    from triptych_backends.qdrant import ClientCollections, QdrantStore
     from triptych_backends.sqlite import SqliteStore
+    from triptych_qdrant import ClientCollections, QdrantStore
+    from triptych_testing import Harness, assert_backends_rank_alike
 
     found = parse_url(f"{os.environ['QDRANT_URL']}/test-{os.getpid()}?truth=kb.db")
     collections = ClientCollections(found.connect, found.where)

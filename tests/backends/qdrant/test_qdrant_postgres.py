@@ -13,11 +13,10 @@ pytest.importorskip("qdrant_edge", reason="qdrant-edge-py is not installed: the 
 from support.postgres import PostgresServer
 from support.qdrant_edge import EdgeCollections
 from triptych.errors import StoreLockedError
-from triptych.testing.harness import Harness
-from triptych.testing.search import assert_backends_rank_alike
 from triptych_backends.memory import MemoryStore
-from triptych_backends.postgres import PostgresStore
-from triptych_backends.qdrant import QdrantStore
+from triptych_postgres import PostgresStore
+from triptych_qdrant import QdrantStore
+from triptych_testing import Harness, assert_backends_rank_alike
 
 
 @pytest.mark.slow

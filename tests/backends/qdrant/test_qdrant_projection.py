@@ -23,15 +23,15 @@ from qdrant_client.models import FieldCondition, Filter, Range
 
 from support.qdrant_edge import EdgeCollections
 from support.qdrant_late import Late
-from triptych.contracts.lane_warnings import collected_warnings
+from triptych.contracts import collected_warnings
 from triptych.deadlines import CancelScope, deadline
 from triptych.errors import CancelledError, StoreLockedError
 from triptych.records import ChunkQuery
-from triptych.testing.builders import fill, put, vector_of, vector_query
-from triptych.testing.oracle import entries
-from triptych_backends.qdrant import AwayError, BusyError, Point, QdrantStore
-from triptych_backends.qdrant.points import DATASET, POSITION, STATE, UNIT, point_id
 from triptych_backends.sqlite import SqliteStore
+from triptych_qdrant import AwayError, BusyError, Point, QdrantStore
+from triptych_qdrant.points import DATASET, POSITION, STATE, UNIT, point_id
+from triptych_testing import entries
+from triptych_testing.builders import fill, put, vector_of, vector_query
 
 PAGES = {f"{number:02}": f"salmon {number}\n\nriver {number}\n\nstone" for number in range(70)}
 
@@ -168,8 +168,8 @@ import os, sys
 from pathlib import Path
 from support.qdrant_edge import EdgeCollections
 from support.qdrant_late import Late
-from triptych.testing.builders import vector_of, vector_query
-from triptych_backends.qdrant import QdrantStore
+from triptych_testing.builders import vector_of, vector_query
+from triptych_qdrant import QdrantStore
 from triptych_backends.sqlite import SqliteStore
 
 folder, left = Path(sys.argv[1]), int(sys.argv[2])
@@ -360,7 +360,7 @@ class Away(EdgeCollections):
 def test_one_thread_at_a_time_writes_and_others_wait_for_so_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("triptych_backends.qdrant.searcher._PATIENCE", 0.05)
+    monkeypatch.setattr("triptych_qdrant.searcher._PATIENCE", 0.05)
     shared = Slow(tmp_path / "qdrant")
     with (
         SqliteStore.open(tmp_path / "kb.db", background_index=False, lock_timeout=600) as truth,
@@ -392,8 +392,8 @@ def test_one_thread_at_a_time_writes_and_others_wait_for_so_long(
 def test_a_search_need_not_wait_for_all_that_another_dataset_has_to_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("triptych_backends.qdrant.feed.OWNERS_AT_ONCE", 1)
-    monkeypatch.setattr("triptych_backends.qdrant.projection._SLICE", 0)
+    monkeypatch.setattr("triptych_qdrant.feed.OWNERS_AT_ONCE", 1)
+    monkeypatch.setattr("triptych_qdrant.projection._SLICE", 0)
     shared = Slow(tmp_path / "qdrant")
     with open_store(tmp_path, shared) as store, ThreadPoolExecutor(2) as pool:
         fill(store, "d", dict(list(PAGES.items())[:12]))

@@ -11,12 +11,11 @@ pytest.importorskip("qdrant_edge", reason="qdrant-edge-py is not installed: the 
 
 from support.qdrant_edge import EdgeCollections
 from triptych.records import Candidate
-from triptych.testing.builders import fill, keyword_query, vector_of, vector_query
-from triptych.testing.harness import Harness
-from triptych.testing.search import assert_backends_rank_alike
 from triptych_backends.memory import MemoryStore
-from triptych_backends.qdrant import QdrantStore
 from triptych_backends.sqlite import SqliteStore
+from triptych_qdrant import QdrantStore
+from triptych_testing import Harness, assert_backends_rank_alike
+from triptych_testing.builders import fill, keyword_query, vector_of, vector_query
 
 FLOAT32 = 2.5e-6
 """How far apart a sum of 32 bits and one of 64 may be, both rounded to 1e-6."""
@@ -41,7 +40,7 @@ def test_datasets_of_two_spaces_are_searched_together(tmp_path: Path) -> None:
     """They lie in two collections; the statistics of words are those of both."""
     from attrs import evolve
 
-    from triptych.testing.builders import CONFIG
+    from triptych_testing.builders import CONFIG
 
     with open_store(tmp_path) as store, MemoryStore() as other:
         for each in (store, other):

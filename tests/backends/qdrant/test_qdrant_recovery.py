@@ -17,10 +17,10 @@ from qdrant_client.models import Filter
 
 from support.qdrant_local import LocalMode
 from triptych.records import NewDocument
-from triptych.testing.builders import fill, vector_of, vector_query
-from triptych_backends.qdrant import AwayError, Point, QdrantStore
-from triptych_backends.qdrant.points import DATASET, UNIT
 from triptych_backends.sqlite import SqliteStore
+from triptych_qdrant import AwayError, Point, QdrantStore
+from triptych_qdrant.points import DATASET, UNIT
+from triptych_testing.builders import fill, vector_of, vector_query
 
 
 class Faulty(LocalMode):
@@ -148,7 +148,7 @@ def test_points_newer_than_a_restored_backup_are_removed(tmp_path: Path, qdrant:
 def test_a_request_is_bounded(
     tmp_path: Path, qdrant: Faulty, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("triptych_backends.qdrant.feed.BYTES_AT_ONCE", 10_000)
+    monkeypatch.setattr("triptych_qdrant.feed.BYTES_AT_ONCE", 10_000)
     with open_store(tmp_path, qdrant) as store:
         fill(store, "d", {f"{n:02}": f"salmon {n}" for n in range(40)})
         assert store.projection.up_to_date("d") is not None
@@ -207,7 +207,7 @@ def test_what_a_feed_left_of_a_deleted_dataset_is_removed(
 
 def spoil(store: QdrantStore, collection: str, dataset: str) -> None:
     """Let the dataset's points be of another format, so that they are made again."""
-    from triptych_backends.qdrant.points import POSITION, point_id
+    from triptych_qdrant.points import POSITION, point_id
 
     at = point_id(dataset, POSITION)
     if position := store.collections.read(collection, at):

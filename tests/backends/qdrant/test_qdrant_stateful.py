@@ -15,9 +15,9 @@ pytest.importorskip("qdrant_edge", reason="qdrant-edge-py is not installed: the 
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from support.qdrant_late import Late
-from triptych.testing.builders import fill, vector_of, vector_query
-from triptych_backends.qdrant import AwayError, QdrantStore
 from triptych_backends.sqlite import SqliteStore
+from triptych_qdrant import AwayError, QdrantStore
+from triptych_testing.builders import fill, vector_of, vector_query
 
 WORDS = ("salmon", "river", "stone", "salmon salmon", "!!!")
 CONTENTS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map("\n\n".join)
@@ -96,7 +96,7 @@ STEPS = st.one_of(
 def test_searches_find_what_is_stored_whatever_arrives_when(
     monkeypatch: pytest.MonkeyPatch, steps: list[tuple[Step, bool, str]]
 ) -> None:
-    monkeypatch.setattr("triptych_backends.qdrant.feed.OWNERS_AT_ONCE", 1)
+    monkeypatch.setattr("triptych_qdrant.feed.OWNERS_AT_ONCE", 1)
     with TemporaryDirectory() as folder:
         late = Late(Path(folder) / "qdrant")
         truths = [

@@ -25,7 +25,7 @@ from triptych.errors import (
     ProviderError,
     ValidationError,
 )
-from triptych.testing.capabilities import lacking
+from triptych_testing import lacking
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="pip install 'triptych[local]'")
 from triptych_backends.rerankers import CrossEncoder  # noqa: E402

@@ -158,3 +158,40 @@ def test_a_folder_is_a_setting(tmp_path: Path) -> None:
         expected = sum(stored.get(term, 0.0) * weight for term, weight in asked.items())
         scores = {hit.doc_name: hit.score for hit in found.hits}
         assert scores["2"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_query_has_the_weights_that_the_folder_lists_and_runs_no_model(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "model")
+    plainly = made(folder).signature
+    idf = {"a": 2.5, "b": 0.5, "c": 0.0, "d": 1e-50, "[CLS]": 9.0}
+    (folder / "idf.json").write_text(json.dumps(idf))
+    encoder = made(folder)
+    assert encoder.signature != plainly
+    assert encoder.encode(["a b a c d zz", "", "zz"], kind="query") == [
+        SparseVector.of([4, 5], [2.5, 0.5]), SparseVector.of([], []), SparseVector.of([], []),
+    ]  # fmt: skip
+    assert encoder.vocabulary_size is None  # no model ran
+    (vector,) = encoder.encode(["a b"], kind="document")
+    assert plain(vector) == pytest.approx(weights_of(["a", "b"]), rel=1e-6)
+    (heaviest,) = made(folder, top_k=1).encode(["a b"], kind="query")
+    assert plain(heaviest) == {4: 2.5}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[",
+        "[]",
+        "[" * 9999,
+        '{"no such piece": 1}',
+        '{"a": "x"}',
+        '{"a": NaN}',
+        '{"a": 1e39}',
+        '{"a": 1' + "0" * 400 + "}",
+    ],
+)
+def test_a_list_of_weights_that_is_none_is_named(tmp_path: Path, text: str) -> None:
+    folder = write_model(tmp_path / "model")
+    (folder / "idf.json").write_text(text)
+    with pytest.raises(NotAvailableError, match="idf"):
+        made(folder).encode(["a"], kind="query")

@@ -14,7 +14,7 @@ import triptych
 from triptych.errors import StoreError
 from triptych.records import NewDocument
 from triptych.service import Service
-from triptych_backends.sql.documents import SqlDocuments
+from triptych_backends.sql import SqlDocuments
 
 NAMES = ["a", "a/1", "a/10", "a/2", "B", "é", "z", "🦉", "a/%", "a/_"]
 

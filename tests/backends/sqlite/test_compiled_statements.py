@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from triptych_backends.sql.deferred import bindparam, column_name, resolve, select, tables as t
+from triptych_backends.sql import bindparam, resolve, select
+from triptych_backends.sql.deferred import column_name, tables as t
 from triptych_backends.sqlite.session import FILE, compiled_before, key_of
 from triptych_backends.sqlite.write_statements import compile_all
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from triptych import Mode, Service, ServiceOptions
-from triptych_backends.embedders.hashing import HashEmbedder
+from triptych_backends.embedders import HashEmbedder
 from triptych_backends.filesystem import FilesStore
 from triptych_backends.index import available_cores, helper
 from triptych_backends.sqlite import SqliteStore, store as store_module

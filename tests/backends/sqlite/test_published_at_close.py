@@ -9,8 +9,7 @@ import pytest
 
 from support.cli_run import fresh_shell
 from triptych import Service
-from triptych_backends.index import Field, LocalIndex
-from triptych_backends.index.change_log import Unit
+from triptych_backends.index import Field, LocalIndex, Unit
 from triptych_backends.sql import SqlChangeLog
 from triptych_backends.sqlite import SqliteStore
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from sqlalchemy import bindparam, select
 
-from triptych.records import Filter, NewDocument, parse_filter
-from triptych.records.documents import not_expired_by
-from triptych.records.filters import all_of
-from triptych_backends.sql import filters as filters_module, tables as t
-from triptych_backends.sql.filters import FilterCache, SqlFilters
+from triptych._internal.one_state import one_state
+from triptych.errors import StoreError
+from triptych.records import Filter, NewDocument, all_of, not_expired_by, parse_filter
+from triptych.runtime import SEARCHES
+from triptych_backends.sql import FilterCache, SqlFilters, filters as filters_module, schema as t
 from triptych_backends.sqlite import SqliteStore
 
 _VALUES = select(t.meta.c.value).where(t.meta.c.key == bindparam("key"))
@@ -28,16 +32,15 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
 
 
 def values(store: SqliteStore) -> list[tuple[object, ...]]:
-    with store.database.cached() as session:
-        return session.all(_VALUES, key="setting:a")
+    return store.database.known.all(_VALUES, key="setting:a")
 
 
 def test_rows_are_read_once_while_nothing_is_committed(store: SqliteStore) -> None:
     store.set_setting("a", "one", expected=None)
     assert values(store) == [("one",)]
     assert values(store) is values(store)
-    with store.database.cached() as session:
-        assert session.all(_VALUES, key="setting:b") == [], "parameters tell statements apart"
+    others = store.database.known.all(_VALUES, key="setting:b")
+    assert others == [], "parameters tell statements apart"
 
 
 def test_a_commit_of_this_process_is_seen_at_once(store: SqliteStore) -> None:
@@ -62,21 +65,19 @@ def test_a_commit_of_another_process_is_seen_at_once(store: SqliteStore, tmp_pat
 
 def test_threads_with_readers_of_their_own_see_it_too(store: SqliteStore) -> None:
     store.set_setting("a", "one", expected=None)
-    with store.database.cached() as outer:
+    with store.database.reading() as outer:
         assert outer.all(_VALUES, key="setting:a") == [("one",)]
         assert values(store) == [("one",)], "another connection, with rows of its own"
     store.set_setting("a", "two", expected="one")
-    with store.database.cached() as outer:
+    with store.database.reading() as outer:
         assert outer.all(_VALUES, key="setting:a") == [("two",)]
         assert values(store) == [("two",)]
 
 
 def test_what_is_remembered_is_bounded(store: SqliteStore) -> None:
     for number in range(1000):
-        with store.database.cached() as session:
-            session.all(_VALUES, key=str(number))
-    with store.database.cached() as session:
-        assert len(session.rows) <= 256
+        store.database.known.all(_VALUES, key=str(number))
+        assert all(len(each.rows) <= 256 for each in store.database._connections._readers)
 
 
 def test_documents_that_expire_are_found_when_their_time_comes(store: SqliteStore) -> None:
@@ -135,3 +136,91 @@ def test_what_filters_found_is_bounded(store: SqliteStore, monkeypatch: pytest.M
         assert len(filters.owners("chunk", ["d"], Filter(tree=tree))["d"]) == 10 - number % 9
         held = [ids for kept in cache.datasets.values() for ids in kept.found.values()]
         assert sum(map(len, held)) <= 125 - 16 * len(held)
+
+
+def entries(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A list that grows with each look at whether the file is still the one that was opened."""
+    connections = store.database._connections
+    looks: list[int] = []
+    look = connections._require_same_file
+    monkeypatch.setattr(connections, "_require_same_file", lambda: (looks.append(1), look())[1])
+    return looks
+
+
+def test_a_call_has_one_reader_and_one_state(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.set_setting("a", "one", expected=None)
+    assert values(store) == [("one",)]  # over a reader that is idle now
+    looks = entries(store, monkeypatch)
+    with one_state(), ThreadPoolExecutor(1) as other:
+        assert values(store) == [("one",)]
+        # However the call waits, and whatever others write meanwhile.
+        with SEARCHES.taken(), SEARCHES.given_up():
+            assert other.submit(store.set_setting, "a", "two", expected="one").result()
+        looks.clear()
+        assert values(store) == [("one",)]
+        for read in (store.database.reading, store.database.snapshot):
+            with read() as session:
+                assert session.all(_VALUES, key="setting:a") == [("one",)]
+        assert other.submit(copy_context().run, values, store).result() == [("one",)]
+        assert not looks
+        assert other.submit(values, store).result() == [("two",)]
+    assert values(store) == [("two",)]
+    assert store.database._connections._busy == 0
+
+
+def test_a_call_reads_its_own_writes(store: SqliteStore) -> None:
+    store.set_setting("a", "one", expected=None)
+    with one_state(), ThreadPoolExecutor(1) as other:
+        assert values(store) == [("one",)]
+        assert other.submit(store.set_setting, "a", "two", expected="one").result()
+        assert values(store) == [("one",)]
+        assert store.set_setting("a", "three", expected="two")
+        assert values(store) == [("three",)]
+
+
+def test_a_reader_that_failed_is_not_kept(store: SqliteStore) -> None:
+    with one_state():
+        assert values(store) == []
+        with pytest.raises(StoreError), store.database.reading() as session:
+            session.driver.execute("SELECT * FROM there_is_none")
+        assert not list(store.database._connections._readers)
+        assert values(store) == []
+    assert store.database._connections._busy == 0
+
+
+def test_a_fork_takes_the_reader_of_a_call_that_waits(store: SqliteStore) -> None:
+    """It waits for one that reads, and no longer than that."""
+    connections = store.database._connections
+    reads, may_read, waits, may_go_on = (threading.Event() for _ in range(4))
+
+    def search() -> list[tuple[object, ...]]:
+        with one_state():
+            with store.database.reading() as session:
+                session.all(_VALUES, key="setting:a")
+                reads.set()
+                assert may_read.wait(20)
+                values(store)  # one block in another
+            waits.set()
+            assert may_go_on.wait(20)
+            return values(store)
+
+    with ThreadPoolExecutor(2) as threads:
+        searched = threads.submit(search)
+        assert reads.wait(20)
+        forked = threads.submit(connections.before_fork)
+        while not connections._forking:
+            time.sleep(0.001)
+        time.sleep(0.01)
+        assert not forked.done()
+        may_read.set()
+        assert waits.wait(20)
+        forked.result(20)
+        assert connections._busy == 0
+        assert not connections._opened
+        connections.after_fork_in_parent()
+        may_go_on.set()
+        assert searched.result(20) == []
+    assert connections._busy == 0
+    assert values(store) == []

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
+from support.rows import each_row
 from triptych.errors import StoreError, ValidationError
 from triptych_backends.sql.document_rows import prefix_end
 from triptych_backends.sqlite.location import database_path, filesystem_type, refuse_unusable
@@ -19,7 +20,7 @@ host:/ /mnt/with\\040space fuse.sshfs rw 0 0
 """
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "path"),
     [
         ("/tmp/kb.db", "/tmp/kb.db"),
@@ -40,7 +41,7 @@ def test_relative_paths_are_fixed_when_opened(
     assert database_path("sqlite:///kb.db") == tmp_path / "kb.db"
 
 
-@pytest.mark.parametrize("url", ["sqlite://", ":memory:", "sqlite:///:memory:", ""])
+@each_row("url", ["sqlite://", ":memory:", "sqlite:///:memory:", ""])
 def test_a_database_in_memory_is_refused_by_name(url: str) -> None:
     with pytest.raises(ValidationError, match="memory://"):
         database_path(url)
@@ -52,7 +53,7 @@ def test_other_urls_are_refused(url: str) -> None:
         database_path(url)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "kind"),
     [
         ("/etc/kb.db", "ext4"),
@@ -85,7 +86,7 @@ def test_prefix_end_bounds_exactly_what_starts_with_the_prefix(prefix: str, name
         end.encode()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("prefix", "end"),
     [("", None), ("a", "b"), ("a\U0010ffff", "b"), ("\ud7ff", "\ue000"), ("\U0010ffff", None)],
 )

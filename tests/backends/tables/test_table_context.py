@@ -18,9 +18,9 @@ pytest.importorskip("psycopg")
 import triptych
 from triptych import StoreError
 from triptych.search import Pipeline
-from triptych.testing.fakes import ScriptedLLM
-from triptych_adapters.http.app import create_app
 from triptych_factory import open_tables
+from triptych_server.http import create_app
+from triptych_testing.fakes import ScriptedLLM
 
 WORDS = [
     *("steel", "litre", "boils", "water", "minutes", "electric", "kettle", "two", "cups", "lid"),

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
+from support.examples import examples
 from support.foreign_tables import ForeignTables, foreign_tables
 from support.postgres import PostgresServer
 from triptych.records import NewDocument, parse_filter
@@ -20,8 +21,8 @@ from triptych_backends.memory import MemoryStore
 
 pytest.importorskip("psycopg")
 
-from triptych_backends.in_place import InPlaceStore, TableSpec
-from triptych_backends.in_place.postgres import ForeignDatabase, TableSource
+from triptych_inplace import InPlaceStore, TableSpec
+from triptych_inplace.postgres import ForeignDatabase, TableSource
 
 WORDS = ("", "a", "A", "a b", "it's", 'say "hi"', "100%", "a_b", "ä", "Z", "'; DROP TABLE t; --")
 UUIDS = [str(uuid.UUID(int=number)) for number in (0, 1, 255, 2**127)]
@@ -168,7 +169,7 @@ def stores(tables: ForeignTables) -> Iterator[tuple[InPlaceStore, MemoryStore]]:
 
 
 @given(WHERES)
-@settings(max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(250), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_filter_selects_what_the_memory_store_selects(
     stores: tuple[InPlaceStore, MemoryStore], where: dict[str, Any]
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from triptych.errors import ValidationError
-from triptych_factory.tables import open_tables
+from triptych_factory import open_tables
 
 
 def test_a_table_takes_no_language_that_is_found_in_each_text() -> None:

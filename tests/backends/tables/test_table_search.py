@@ -20,7 +20,7 @@ from triptych.access import Access
 from triptych.records import Candidates
 from triptych.search import Pipeline
 from triptych.service import Service
-from triptych.testing.builders import keyword_query
+from triptych_testing.builders import keyword_query
 
 pytest.importorskip("psycopg")
 

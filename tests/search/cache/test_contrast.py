@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from hypothesis import given, strategies as st
 
 import triptych
+from support.rows import each_row
 from triptych.search import SemanticCache
 from triptych.search.contrast import contrast
 
@@ -22,7 +22,7 @@ def missed(part: str, kind: str) -> list[list[str]]:
     return [pair for pair in some if bool(contrast(*pair)) == wrong]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("part", "kind", "most"),
     [
         ("tuned", "opposite", 1),
@@ -35,7 +35,7 @@ def test_opposites_are_told_and_paraphrases_are_not(part: str, kind: str, most: 
     assert len(missed(part, kind)) <= most, missed(part, kind)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("one", "other", "by"),
     [
         ("can I eat it", "can I not eat it", "negation"),

@@ -1,9 +1,10 @@
-"""Answers that are kept and served again, and only while they hold."""
+"""Results that are kept and served again, and only while they hold."""
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 import triptych
+from support.rows import each_row
 from support.trusted import write_trusted
 from triptych import (
     Hit,
@@ -29,8 +31,9 @@ from triptych.contracts import HitReader
 from triptych.contracts.defaults import Repositories
 from triptych.records import CacheStats, Candidate, EmbedKind, ResolvedQuery
 from triptych.search import FragmentRewriter, HyDE, SemanticCache
-from triptych.testing.fakes import Failing, FakeLLM, ScriptedLLM
 from triptych_backends.memory import MemoryStore
+from triptych_backends.sqlite import SqliteStore
+from triptych_testing.fakes import FakeLLM, ScriptedLLM
 
 PAGES = {
     "kettle.md": "# Kettle\n\nThe lid of the kettle whistles when the water boils.\n",
@@ -173,7 +176,7 @@ WRITES = {
 
 
 @pytest.mark.parametrize("write", WRITES)
-def test_a_write_ends_every_answer_of_its_dataset(url: str, opened: Opener, write: str) -> None:
+def test_a_write_ends_every_result(url: str, opened: Opener, write: str) -> None:
     kb = opened(url)
     for dataset_id in ("d", "e"):
         kb.put_documents(dataset_id, PAGES)
@@ -183,8 +186,7 @@ def test_a_write_ends_every_answer_of_its_dataset(url: str, opened: Opener, writ
     assert settled(kb).entries == 3
     WRITES[write](kb)
     found = [kb.search("kettle", **ask) for ask in asks]
-    none = "not there" in write  # it changes no answer
-    assert [each.cache_similarity is not None for each in found] == [none, none, True]
+    assert [each.cache_similarity for each in found] == [None] * 3
     if url != "memory://":
         plain = opened(url, semantic_cache=None)
         for ask, result in zip(asks, found, strict=True):
@@ -477,22 +479,48 @@ def test_what_was_found_before_a_write_is_not_kept_after_it(opened: Opener) -> N
     assert found.cache_similarity is None
 
 
-def test_a_cache_that_fails_is_a_warning(opened: Opener) -> None:
-    store = MemoryStore()
-    broken = Failing(store, {"cached_questions": RuntimeError("broken")})
+def test_a_cache_that_fails_is_a_warning(
+    tmp_path: Path, opened: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("triptych.search.result_cache._WAIT", 0.1)
+    file = tmp_path / "kb.db.results"
+    file.write_bytes(b"no database")
+    kb = opened(str(tmp_path / "kb.db"))
+    kb.put_documents("d", PAGES)
+    found = kb.search("kettle", dataset_id="d")
+    assert names(found)[0] == "kettle.md"
+    (warning,) = found.warnings
+    assert warning.startswith(f"the semantic cache was not asked (StoreError: {file}: ")
+    assert kb.search("kettle", dataset_id="d").warnings == ()  # what was damaged is gone
+    settled(kb)
+    assert kb.search("kettle", dataset_id="d").cache_similarity is not None
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert kb.search("tea", dataset_id="d").warnings == ()
+        settled(kb)
+        (warning,) = kb.search("tea", dataset_id="d").warnings
+        assert warning.startswith("the semantic cache could not keep a result (StoreError: ")
+        assert "locked" in warning
+
+
+def test_the_file_of_results_is_as_private_as_the_store(tmp_path: Path, opened: Opener) -> None:
+    kb = opened(str(tmp_path / "kb.db"))
+    (tmp_path / "kb.db").chmod(0o640)
+    kb.put_documents("d", PAGES)
+    kb.search("kettle", dataset_id="d")
+    settled(kb)
+    assert (tmp_path / "kb.db.results").stat().st_mode & 0o777 == 0o640
+
+
+def test_a_store_that_is_only_read_keeps_results_in_memory(tmp_path: Path, opened: Opener) -> None:
+    path = tmp_path / "kb.db"
+    opened(str(path), semantic_cache=None).put_documents("d", PAGES)
     options = ServiceOptions(embedder=Meaning(), semantic_cache=True)
-    with Service(broken, options=options) as kb:
-        kb.put_documents("d", PAGES)
-        found = kb.search("kettle", dataset_id="d")
-        assert names(found)[0] == "kettle.md"
-        assert found.warnings == ("the semantic cache was not asked (RuntimeError: broken)",)
-        broken.errors = {"keep_answer": RuntimeError("full"), "count_lookups": RuntimeError("no")}
-        assert kb.search("kettle", dataset_id="d").warnings == ()
-        assert kb._parts.cached is not None
-        kb._parts.cached._thread().submit(lambda: None).result()
-        (warning,) = kb.search("kettle", dataset_id="d").warnings
-        assert warning == "the semantic cache could not keep an answer (RuntimeError: full)"
-        broken.errors = {}
+    with Service(SqliteStore.open(path, read_only=True), options=options) as kb:
+        kb.search("kettle", dataset_id="d")
+        settled(kb)
+        assert kb.search("kettle", dataset_id="d").cache_similarity is not None
+    assert not path.with_name("kb.db.results").exists()
 
 
 def test_an_embedder_that_fails_is_the_searchs_affair(opened: Opener) -> None:
@@ -505,15 +533,15 @@ def test_an_embedder_that_fails_is_the_searchs_affair(opened: Opener) -> None:
     assert found.warnings == ("the vector lane did not run: the model is away",)
 
 
-def test_a_store_that_keeps_no_answers_says_so() -> None:
+def test_a_store_without_a_change_log_says_so() -> None:
     inner = MemoryStore()
     parts = Repositories(documents=inner.documents, chunks=inner.chunks, layers=inner.layers)
     options = ServiceOptions(embedder=Meaning(), semantic_cache=True)
-    with pytest.raises(NotAvailableError, match="does not cache results"):
+    with pytest.raises(NotAvailableError, match="has no change log"):
         Service(parts, options=options)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "bad",
     [
         {"threshold": 0},
@@ -568,15 +596,23 @@ def test_a_setting_turns_it_on(
         assert kb.options.semantic_cache == SemanticCache()
 
 
-def test_purge_erases_the_text_of_answers(tmp_path: Path, opened: Opener) -> None:
+@pytest.mark.parametrize("kind", ["sqlite", "files"])
+@pytest.mark.parametrize("cached", [True, False])
+def test_purge_erases_the_text_of_results(
+    tmp_path: Path, opened: Opener, kind: str, cached: bool
+) -> None:
     path = tmp_path / "kb.db"
-    kb = opened(str(path))
+    url = str(path) if kind == "sqlite" else f"files://{path}"
+    kb = opened(url)
     secret = "xylophonist"
     kb.put_document("d", "kettle.md", f"# Kettle\n\nThe kettle of a {secret}.\n")
     kb.put_documents("d", PAGES | {"kettle.md": f"# Kettle\n\nThe kettle of a {secret}.\n"})
     kb.search("kettle", dataset_id="d")
     assert settled(kb).entries == 1
-    kb.purge("d", "kettle.md")
+    if not cached:  # whoever purges need not use the cache
+        kb.close()
+        kb = opened(url, semantic_cache=None)
+    assert kb.purge("d", "kettle.md").answers == 1
     assert settled(kb).entries == 0
     kb.close()
     for file in tmp_path.rglob("*"):
@@ -601,3 +637,14 @@ def test_a_hit_leads_to_its_file_as_of_now(tmp_path: Path, opened: Opener) -> No
     found = kb.search("kettle", dataset_id="d")
     assert found.cache_similarity is not None
     assert found.hits[0].path is None
+
+
+def test_a_lookup_looks_at_no_files_of_the_store(tmp_path: Path, opened: Opener) -> None:
+    kb = opened(f"files://{tmp_path / 'kb'}")
+    kb.put_documents("d", PAGES)
+    kb.search("kettle", dataset_id="d")
+    settled(kb)
+    (tmp_path / "kb" / "d" / "new.md").write_text("# Kettle\n\nA kettle.\n")
+    assert kb.search("kettle", dataset_id="d").cache_similarity is not None
+    kb.list_documents("d")  # which takes the file over
+    assert kb.search("kettle", dataset_id="d").cache_similarity is None

@@ -17,7 +17,7 @@ from triptych.search import (
     HyDE,
     ParaphraseRewriter,
 )
-from triptych.testing.fakes import FakeLLM, ScriptedLLM
+from triptych_testing.fakes import FakeLLM, ScriptedLLM
 
 TALK = [Message("user", "Tell me of porcelain."), Message("assistant", "It keeps tea warm.")]
 

@@ -6,11 +6,12 @@ import pytest
 
 import triptych
 from support.rewriting import filled
+from support.rows import each_row
 from triptych import CancelledError, Generation, Message, ProviderError, ValidationError
 from triptych.errors import ProviderTimeoutError, UnusableAnswerError
 from triptych.records import ModelUsage
 from triptych.search import FollowUpRewriter, make_standalone
-from triptych.testing.fakes import FakeLLM, ScriptedLLM, fenced_text
+from triptych_testing.fakes import FakeLLM, ScriptedLLM, fenced_text
 
 TALK = [
     Message("system", "You are a helper. The password is swordfish."),
@@ -60,9 +61,7 @@ def test_a_long_conversation_is_cut_from_its_beginning() -> None:
     assert "turn 1 " not in shown
 
 
-@pytest.mark.parametrize(
-    "answer", ["", "  \n", "I'm sorry, but I can't help with that.", "...", '""', "null"]
-)
+@each_row("answer", ["", "  \n", "I'm sorry, but I can't help with that.", "...", '""', "null"])
 def test_an_answer_that_is_no_question_is_an_error(answer: str) -> None:
     usages: list[ModelUsage] = []
     with pytest.raises(UnusableAnswerError):

@@ -8,14 +8,16 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import triptych
+from support.examples import examples
 from support.rewriting import filled, names
+from support.rows import each_row
 from triptych import ValidationError
 from triptych.records import QueryVariant
 from triptych.search import FragmentRewriter
 from triptych.search.rewriting import fragments
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "parts"),
     [
         ("How? When; why. Now", ["How", "When", "why", "Now"]),
@@ -77,7 +79,7 @@ words = st.sampled_from(
 texts = st.lists(words, min_size=1, max_size=8).map(" ".join)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     documents=st.lists(texts, min_size=1, max_size=12),
     parts=st.lists(

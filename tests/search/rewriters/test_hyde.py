@@ -13,14 +13,15 @@ from numpy.typing import NDArray
 
 import triptych
 from support.rewriting import TEXTS, filled, names
+from support.rows import each_row
 from triptych import CancelledError, Generation, Message, ProviderError, Query, ValidationError
 from triptych.errors import ProviderTimeoutError
 from triptych.records import EmbedKind
 from triptych.search import HyDE
 from triptych.search.hyde import HYDE_PROMPTS
-from triptych.testing.fakes import FakeLLM, ScriptedLLM
 from triptych.vectors.embedding import mean_vector
 from triptych_backends.embedders import HashEmbedder
+from triptych_testing.fakes import FakeLLM, ScriptedLLM
 
 POT = "A pot of porcelain keeps the tea warm."
 STEAM = "Steam drives the pistons of the locomotive."
@@ -164,7 +165,7 @@ def test_documents_are_written_at_the_same_time() -> None:
     assert made[0].embed_texts == (POT,)  # equal texts count once
 
 
-@pytest.mark.parametrize(
+@each_row(
     "answer",
     [ProviderError("away"), ProviderTimeoutError("slow"), RuntimeError("bug"), "", "I can't help."],
 )
@@ -229,7 +230,7 @@ def test_the_question_is_data() -> None:
     assert ask not in llm.requests[0][0][0].content
 
 
-@pytest.mark.parametrize(
+@each_row(
     "bad",
     [
         {"documents": 0},

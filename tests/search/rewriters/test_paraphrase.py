@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from support.rewriting import filled, names
+from support.rows import each_row
 from triptych import ProviderError, Query, ValidationError
 from triptych.search import ParaphraseRewriter
-from triptych.testing.fakes import FakeLLM, ScriptedLLM
+from triptych_testing.fakes import FakeLLM, ScriptedLLM
 
 
 def wordings(answer: str, question: str = "How is tea made?", n: int = 3) -> list[str]:
@@ -53,7 +54,7 @@ def test_weights_are_those_of_the_wordings() -> None:
     assert [each.weight for each in made] == [1.0, 0.25]
 
 
-@pytest.mark.parametrize("answer", ["", "I'm sorry, I can't.", "the kettle?", "!!!"])
+@each_row("answer", ["", "I'm sorry, I can't.", "the kettle?", "!!!"])
 def test_nonsense_is_a_warning(answer: str) -> None:
     with filled(rewriter=ParaphraseRewriter(ScriptedLLM(answer))) as kb:
         found = kb.search("the kettle", dataset_id="d")
@@ -68,7 +69,7 @@ def test_a_provider_error_is_a_warning() -> None:
         assert "ProviderError: away" in warning
 
 
-@pytest.mark.parametrize("bad", [{"n": 0}, {"n": 32}, {"weight": 0}, {"max_tokens": 0}])
+@each_row("bad", [{"n": 0}, {"n": 32}, {"weight": 0}, {"max_tokens": 0}])
 def test_bad_arguments_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         ParaphraseRewriter(ScriptedLLM(), **bad)

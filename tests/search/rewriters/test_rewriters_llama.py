@@ -22,7 +22,7 @@ from triptych.search import (
     make_standalone,
 )
 from triptych.search.hyde import HYDE_PROMPTS
-from triptych_backends.providers import OpenAILLM
+from triptych_providers import OpenAILLM
 
 pytestmark = pytest.mark.llm
 

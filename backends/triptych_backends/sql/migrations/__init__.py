@@ -1,8 +1,8 @@
 """Changes of the tables since the first release, numbered, as SQL.
 
-A change is two files beside this one, ``0013_what.sqlite.sql`` and ``0013_what.postgresql.sql``;
+A change is two files beside this one, ``0014_what.sqlite.sql`` and ``0014_what.postgresql.sql``;
 a statement ends with a semicolon at the end of a line. With it come the same change in
-`triptych_backends.sql.tables`, by which new stores are made, `SCHEMA_VERSION`, and a row in
+`triptych_backends.sql.schema`, by which new stores are made, `SCHEMA_VERSION`, and a row in
 docs/migrations/README.md. A store takes all that it lacks in one transaction.
 """
 
@@ -17,10 +17,10 @@ from triptych.errors import SchemaVersionError
 
 __all__ = ["FIRST_VERSION", "SCHEMA_VERSION", "changes_since", "check_version", "first_rows"]
 
-FIRST_VERSION = 12
-"""The schema of the first release. Those before were never released."""
+FIRST_VERSION = 13
+"""The oldest schema that is migrated. Those before were never released."""
 
-SCHEMA_VERSION = 12
+SCHEMA_VERSION = 14
 """The schema of this version: the number of the last change, or `FIRST_VERSION`."""
 
 FOLDER = Path(__file__).parent

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Collection, Mapping, Sequence
+import time
+from collections.abc import Collection, Sequence
 
 import attrs
 from attrs.validators import optional
 
 from triptych import deadlines, telemetry
-from triptych._internal.numbers import number
-from triptych._internal.retries import Retries, wait
-from triptych.contracts import LLM, LayerJournal
+from triptych.contracts import LLM
+from triptych.derivation.layer_journal import LayerJournal
 from triptych.errors import (
     CancelledError,
     NotAvailableError,
@@ -22,8 +22,8 @@ from triptych.errors import (
     UnusableAnswerError,
 )
 from triptych.layers.builder.records import Stop
-from triptych.records import Generation, Message, ModelUsage, Prices, Usage
-from triptych.records.values import whole
+from triptych.records import Generation, Message, ModelUsage, Prices, Retries, Usage
+from triptych.records.values import number, whole
 from triptych.text.tokens import estimate_tokens
 
 _MOST_TOKENS = 10**12
@@ -141,7 +141,7 @@ class BudgetedLLM:
                 spent = self._settle(asked, used)
                 call.note_spent(spent)
                 call.end(sys.exception())
-            wait(pause, _check)
+            _wait(pause)
 
     def _hold(self, asked: Usage) -> None:
         """Reserve what a call may take; wait for what is under way where that may leave room."""
@@ -201,30 +201,30 @@ class BudgetedLLM:
 class LayerModel:
     """What a maker is given to work with for one source, and what it notes of the source's parts.
 
-    ``meter`` is None for a maker that asks no model.
+    ``meter`` is None for a maker that asks no model, ``notes`` are those of the source, by key.
     """
 
     _journal: LayerJournal
     _dataset_id: str
     _name: str
     _meter: BudgetedLLM | None
+    notes: dict[str, str]
 
     def ask(self, messages: Sequence[Message], *, max_tokens: int) -> Generation:
         """The model's answer; raises as `BudgetedLLM.ask`."""
         assert self._meter is not None  # whoever asks was given a model
         return self._meter.ask(messages, max_tokens=max_tokens)
 
-    def checkpoints(self) -> Mapping[str, str]:
-        """What was noted of parts of this source before, by key."""
-        return self._journal.checkpoints(self._dataset_id, self._name)
-
-    def put_checkpoint(self, key: str, content: str) -> None:
+    def put_note(self, key: str, text: str) -> None:
         """Keep a note for the next time."""
-        self._journal.put_checkpoint(self._dataset_id, self._name, key, content)
+        self._journal.put_note(self._dataset_id, self._name, key, text)
+        self.notes[key] = text
 
-    def prune_checkpoints(self, keys: Collection[str]) -> None:
+    def prune_notes(self, keys: Collection[str]) -> None:
         """Forget all other notes on this source."""
-        self._journal.prune_checkpoints(self._dataset_id, self._name, keys)
+        for key in self.notes.keys() - keys:
+            self._journal.drop_note(self._dataset_id, self._name, key)
+            del self.notes[key]
 
 
 def _check() -> None:
@@ -253,3 +253,14 @@ def _count(said: object) -> int:
     if not isinstance(said, int) or isinstance(said, bool):
         return 0
     return min(max(said, 0), _MOST_TOKENS)
+
+
+def _wait(seconds: float) -> None:
+    """Sleep, but raise as soon as the run is cancelled."""
+    until = time.monotonic() + seconds
+    while True:
+        _check()
+        left = until - time.monotonic()
+        if left <= 0:
+            return
+        time.sleep(min(left, _SLICE))

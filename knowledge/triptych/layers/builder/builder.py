@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from triptych._internal.progress import ProgressCallback
-from triptych._internal.retries import MOST_ATTEMPTS, Retries
-from triptych.contracts import LLM, LayerJournal
+from triptych.contracts import LLM
 from triptych.derivation.folder_tree import is_folder
+from triptych.derivation.layer_journal import LayerJournal, MemorySettings, has_source
 from triptych.errors import NotFoundError, ValidationError
 from triptych.layers.builder.budget import BudgetedLLM, Ceilings
 from triptych.layers.builder.execution import Run
@@ -19,8 +17,9 @@ from triptych.layers.builder.plan import LAYERS, Scope, make_plan
 from triptych.layers.builder.records import LayerPlan, LayerPrompts, LayerReport
 from triptych.layers.extractive import ExtractiveSummarizer
 from triptych.layers.generation import ABSTRACT_MAX_TOKENS, OVERVIEW_MAX_TOKENS
-from triptych.records import Layer, ModelUsage, Prices, QuarantinedLayer, check_text, check_whole
-from triptych.service import Service
+from triptych.records import ModelUsage, Prices, QuarantinedLayer, check_text, check_whole
+from triptych.records.models import MOST_ATTEMPTS, Retries
+from triptych.service import KnowledgeBase, service_of
 
 RESERVED_TOKENS: Final = 2_692
 """What a prompt and the longest answer take beside the input."""
@@ -29,59 +28,9 @@ INPUT_TOKENS: Final = 8_192 - RESERVED_TOKENS
 """What is shown of an input in one prompt, unless told otherwise."""
 
 _FORGETFUL: Final = (
-    "this store keeps no journal of layers: what was quarantined and what was used "
+    "this store keeps no settings: what was quarantined and what was used "
     "is forgotten with the LayerBuilder"
 )
-
-
-class InMemoryLayerJournal:
-    """`LayerJournal` in this object's memory. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._quarantined: dict[tuple[str, str, Layer], QuarantinedLayer] = {}
-        self._usage: dict[tuple[str, str], ModelUsage] = {}
-        self._notes: defaultdict[tuple[str, str], dict[str, str]] = defaultdict(dict)
-
-    def quarantine(self, quarantined: QuarantinedLayer) -> None:
-        with self._lock:
-            self._quarantined[quarantined.dataset_id, quarantined.doc_name, quarantined.layer] = (
-                quarantined
-            )
-
-    def release_quarantined(self, dataset_id: str, doc_name: str, layer: Layer) -> None:
-        with self._lock:
-            self._quarantined.pop((dataset_id, doc_name, layer), None)
-
-    def quarantined(self, dataset_id: str) -> Sequence[QuarantinedLayer]:
-        with self._lock:
-            return [
-                self._quarantined[key] for key in sorted(self._quarantined) if key[0] == dataset_id
-            ]
-
-    def record_usage(self, dataset_id: str, usage: ModelUsage) -> None:
-        with self._lock:
-            old = self._usage.get((dataset_id, usage.model))
-            self._usage[dataset_id, usage.model] = old + usage if old else usage
-
-    def usage(self, dataset_id: str) -> Sequence[ModelUsage]:
-        with self._lock:
-            return [self._usage[key] for key in sorted(self._usage) if key[0] == dataset_id]
-
-    def put_checkpoint(self, dataset_id: str, doc_name: str, key: str, content: str) -> None:
-        with self._lock:
-            self._notes[dataset_id, doc_name][key] = content
-
-    def checkpoints(self, dataset_id: str, doc_name: str) -> Mapping[str, str]:
-        with self._lock:
-            return dict(self._notes.get((dataset_id, doc_name), {}))
-
-    def prune_checkpoints(self, dataset_id: str, doc_name: str, keys: Collection[str]) -> None:
-        with self._lock:
-            checkpoints = self._notes.pop((dataset_id, doc_name), {})
-            kept = {key: note for key, note in checkpoints.items() if key in keys}
-            if kept:
-                self._notes[dataset_id, doc_name] = kept
 
 
 class LayerBuilder:
@@ -93,7 +42,7 @@ class LayerBuilder:
 
     def __init__(
         self,
-        service: Service,
+        service: KnowledgeBase,
         llm: LLM | ExtractiveSummarizer | None = None,
         *,
         prompts: LayerPrompts | None = None,
@@ -123,9 +72,10 @@ class LayerBuilder:
 
         Raises:
             ValidationError: an argument is invalid.
+            NotAvailableError: ``service`` is a client.
         """
         check_whole(patience, "patience", least=1)
-        self._service = service
+        self._service = service_of(service, "making layers")
         self._prices = prices
         check_whole(retries, "retries", most=MOST_ATTEMPTS - 1)
         self._retries = Retries(attempts=1 + retries, base=retry_base)
@@ -144,9 +94,9 @@ class LayerBuilder:
                 abstract_max_tokens=abstract_max_tokens,
                 overview_max_tokens=overview_max_tokens,
             )
-        journal = service.capabilities.journal
-        self._journal: LayerJournal = journal or InMemoryLayerJournal()
-        self._warnings: tuple[str, ...] = () if journal else (_FORGETFUL,)
+        settings = service.capabilities.settings
+        self._journal: LayerJournal = LayerJournal(settings or MemorySettings())
+        self._warnings: tuple[str, ...] = () if settings else (_FORGETFUL,)
 
     @property
     def model(self) -> str:
@@ -270,4 +220,8 @@ class LayerBuilder:
 
     def quarantined(self, dataset_id: str) -> Sequence[QuarantinedLayer]:
         """What broke a model, by name; some of it may have changed since."""
-        return self._journal.quarantined(dataset_id)
+        return [
+            each
+            for each in self._journal.quarantined(dataset_id)
+            if has_source(self._service.documents, dataset_id, each.doc_name)
+        ]

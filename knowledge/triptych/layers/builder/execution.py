@@ -79,8 +79,11 @@ class Run:
         self._skipped = 0
         self._least: float | None = None
         self._waiting: set[str] = set()
-        known = self._scope.journal.quarantined(self._scope.dataset_id)
+        journal, dataset_id = self._scope.journal, self._scope.dataset_id
+        journal.forget_gone(dataset_id, self._scope.service.documents)
+        known = journal.quarantined(dataset_id)
         self._known = {(each.doc_name, each.layer): each for each in known}
+        self._notes = defaultdict(dict, journal.notes(dataset_id))
 
     def execute(self, progress: ProgressCallback | None) -> LayerReport:
         """Make what is stale, until it is made, or a ceiling or the provider ends it.
@@ -276,7 +279,8 @@ class Run:
             if not scope.retry_quarantined and scope.is_quarantined(known, inputs, wanted):
                 continue
             try:
-                model = LayerModel(scope.journal, scope.dataset_id, name, self._meter)
+                notes = self._notes[name]
+                model = LayerModel(scope.journal, scope.dataset_id, name, self._meter, notes)
                 write = write or scope.maker.writer(source, model)
                 content = write(layer)
             except OutOfBudgetError as error:

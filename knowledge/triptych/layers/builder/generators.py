@@ -264,8 +264,7 @@ class _Writer:
         """The text to show and what to say of it: all of the source, or notes on its parts."""
         document, lines = self._source.document, self._source.lines()
         if self._source.size <= self._limit:
-            if self._model.checkpoints():
-                self._model.prune_checkpoints(())  # it was longer once
+            self._model.prune_notes(())  # it may have been longer once
             return ("\n".join(lines) if document is None else document.content), ""
         if document is None:
             parts = lines_in_parts(lines, self._limit)
@@ -283,11 +282,11 @@ class _Writer:
                     "endless", "the notes on the parts are as long as the parts themselves"
                 )
             parts = shorter
-        self._model.prune_checkpoints(used)
+        self._model.prune_notes(used)
         return shown, f"These are notes on the {len(noted):,} parts of one text, in their order."
 
     def _noted(self, parts: Sequence[str], used: set[str]) -> list[str]:
-        known = self._model.checkpoints()
+        known = self._model.notes
         noted = []
         for number, part in enumerate(parts, 1):
             if not part.strip():
@@ -302,7 +301,7 @@ class _Writer:
                     raise BadAnswerError(
                         error.reason, f"part {number:,} of {len(parts):,}: {error}"
                     ) from error
-                self._model.put_checkpoint(key, said)
+                self._model.put_note(key, said)
             used.add(key)
             noted.append(f"Part {number:,}:\n{said}")
         return noted

@@ -15,9 +15,9 @@ from operator import itemgetter
 import attrs
 
 from triptych import deadlines
-from triptych.contracts import LayerJournal
 from triptych.contracts.pages import documents_of, pages_of
 from triptych.derivation.folder_tree import Folder, FolderWalk, is_folder, parent_of
+from triptych.derivation.layer_journal import LayerJournal
 from triptych.layers.builder.generators import LayerGenerator
 from triptych.layers.builder.records import Cost, LayerPlan, PlannedLayer, PlanReason
 from triptych.records import DerivedLayer, DocumentInfo, Layer, QuarantinedLayer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -132,13 +132,10 @@ class DatasetFiller:
     _derivation: Deriver
 
     def __attrs_post_init__(self) -> None:
-        derivation, chunks = self._derivation, self._store.chunks
-        if derivation.next is not None:
-            derivation = derivation.of_config(chunks.config(self._dataset_id))
-        known = _KnownVectors(self._scratch.chunks, chunks)
-        encodes = self._scratch.capabilities.sparse is not None
-        self._embedding = derivation.over(known, encodes=encodes)
-        self._plain = derivation.over(known, embeds=False)
+        derivation, models = self._derivation, self._derivation.models
+        known = _KnownVectors(self._scratch.chunks, self._store.chunks)
+        self._embedding = derivation.over(known, models.only(self._scratch.chunks.kinds))
+        self._plain = derivation.over(known, models.only(()))
         self._config: DatasetConfig | None = None
         self._seen: dict[str, _Seen] = {}
         self.failed: dict[str, Exception] = {}
@@ -188,21 +185,21 @@ class DatasetFiller:
             deadlines.check("the search of the past")
             self._take(changed[start : start + _PAGE], floor)
 
-    def embed(self, *, further: bool = False) -> tuple[int, Sequence[Exception]]:
-        """Make the vectors that are missing, of the embedder or of all ``further`` models; how many
-        texts were sent to it, and what went wrong.
+    def embed(self, lanes: Collection[str]) -> tuple[int, Sequence[Exception]]:
+        """Make the vectors of these lanes that are missing; how many texts were sent to models, and
+        what went wrong.
 
         Raises:
             CancelledError: the deadline passed. What was embedded stays.
         """
         deriver, sent = self._embedding, 0
         errors: list[Exception] = []
-        for model in deriver.further if further else [deriver.model]:
-            if model is None or not model.space.serves(self._config):
+        for lane in deriver.lanes:
+            if lane.name not in lanes or not lane.space.serves(self._config):
                 continue
-            self._take_over(model.space)
+            self._take_over(lane.space)
             with deriver.filler(
-                self._scratch.documents, self._scratch.chunks, model, self._dataset_id
+                self._scratch.documents, self._scratch.chunks, lane, self._dataset_id
             ) as filler:
                 filler.lacking()
                 count, wrong = _finished(filler)
@@ -243,17 +240,16 @@ class DatasetFiller:
     @property
     def _has_space(self) -> bool:
         """Whether the dataset has vectors of this embedder."""
-        return dense(self._embedding.embed_sig).serves(self._config)
+        return dense(self._embedding.models.embed_sig).serves(self._config)
 
     def _configure(self) -> None:
         """Give the scratch dataset the stored configuration, but for the chunker."""
         stored = self._store.chunks.config(self._dataset_id)
-        wanted = DatasetConfig(
-            chunker_sig=self._embedding.chunker_sig,
-            embed_sig=self._embedding.embed_sig if stored is None else stored.embed_sig,
-            sparse_sig="" if stored is None else stored.sparse_sig,
-            language="english" if stored is None else stored.language,
-        )
+        models = self._embedding.models
+        if stored is None:
+            wanted = DatasetConfig(chunker_sig=models.chunker_sig, embed_sig=models.embed_sig)
+        else:
+            wanted = attrs.evolve(stored, chunker_sig=models.chunker_sig)
         if wanted != self._config:
             before = self._scratch.chunks.config(self._dataset_id)
             self._scratch.chunks.configure(self._dataset_id, wanted, expected=before)
@@ -321,7 +317,7 @@ class DatasetFiller:
         names = {name for name, _, _ in copied}
         derivation = self._embedding if self._has_space else self._plain
         rest = [
-            (document, derivation.expected_signature(document))
+            (document, derivation.models.expected_signature(document))
             for _, document in documents
             if document.name not in names
         ]
@@ -351,9 +347,9 @@ class DatasetFiller:
         names = [info.name for info, _ in documents]
         before = chunks.get_doc_sigs(self._dataset_id, names)
         found = []
-        space = self._embedding.embed_sig if self._has_space else ""
+        space = self._embedding.models.embed_sig if self._has_space else ""
         for info, document in documents:
-            want = self._embedding.expected_signature(document)
+            want = self._embedding.models.expected_signature(document)
             sig = before.get(info.name)
             if sig is None or (sig.source_version, sig.input_sig, sig.chunker_sig) != (
                 info.version,

@@ -84,7 +84,7 @@ def _replace(
 ) -> int:
     """Make the layers of ``scratch`` under the names that this ``concerns`` those that are
     ``wanted``; how many texts were embedded."""
-    space = derivation.embed_sig if vectors else ""
+    space = derivation.models.embed_sig if vectors else ""
     have = {(each.doc_name, each.layer): each for each in scratch.layers.list(dataset_id)}
     gone = {key[0] for key in have if key not in wanted and concerns(key[0])}
     for name in sorted(gone):
@@ -121,11 +121,12 @@ def _vectors(
     texts = {
         embedding_input_sig(each.content): each.content
         for each in layers
-        if each.content.strip() and derivation.coverage.admits(each.content)
+        if each.content.strip() and derivation.models.coverage.admits(each.content)
     }
     known = dict(derivation.known_vectors(dataset_id, list(texts)))
     missing = [digest for digest in texts if digest not in known]
-    if missing and derivation.embedder is not None:
-        rows = embed(derivation.embedder, [texts[each] for each in missing], kind="document")
+    embedder = derivation.models.embedder
+    if missing and embedder is not None:
+        rows = embed(embedder, [texts[each] for each in missing], kind="document")
         known |= zip(missing, rows, strict=True)
     return known, len(missing)

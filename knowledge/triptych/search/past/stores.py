@@ -5,16 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any, Generic, Protocol, TypeGuard, TypeVar
 
 import attrs
 
 from triptych import deadlines
 from triptych._internal.wording import counted
-from triptych.contracts import Store, VersionReader
+from triptych.contracts import Retriever, Store, VersionReader
 from triptych.derivation.deriver import Deriver
 from triptych.errors import NotAvailableError, ProviderError, StoreError
 from triptych.records import Mode, Query
-from triptych.search.engine import SearchEngine
 from triptych.search.past.filling import DatasetFiller, OutdatedError
 from triptych.search.query import Moment, to_moment
 
@@ -26,44 +26,76 @@ _NAP = 0.05  # seconds: how often a thread that waits looks at its deadline
 
 @attrs.frozen(kw_only=True)
 class Wants:
-    """What a search needs beside the chunks: their vectors of two kinds, and layers."""
+    """What a search needs beside the chunks: the vectors of some lanes, and layers."""
 
-    dense: bool
-    sparse: bool
+    lanes: Collection[str]
     layers: bool
 
 
-class _Scratch:
+class Movable(Retriever, Protocol):
+    """A lane that can search another store: see `Retriever`."""
+
+    def over(self, store: Store) -> Retriever:
+        """Return the same lane over another store."""
+        ...
+
+
+class Searched(Protocol):
+    """What searches a store of the past."""
+
+    def close(self) -> None:
+        """End its threads."""
+        ...
+
+
+R = TypeVar("R")
+S = TypeVar("S", bound=Searched)
+
+
+@attrs.frozen(kw_only=True)
+class Past(Generic[S]):
+    """A search of the past.
+
+    Attributes:
+        parts: what searches the store of the moment.
+        query: the query without its ``as_of``.
+        as_of: the moment.
+        warnings: what results of the search should say.
+    """
+
+    parts: S
+    query: Query
+    as_of: Moment
+    warnings: tuple[str, ...]
+
+    def dated(self, result: R) -> R:
+        """Return ``result``, a record with ``as_of`` and ``warnings``, with those of this."""
+        made: Any = result
+        warnings = (*self.warnings, *made.warnings)
+        dated: R = attrs.evolve(made, as_of=self.as_of, warnings=warnings)
+        return dated
+
+
+class _Scratch(Generic[S]):
     """The store of one moment. It is closed when it is retired and nobody uses it any more."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, parts: S) -> None:
         self.store = store
+        self.parts = parts
         self.filling = threading.Lock()
         self.fillers: dict[str, DatasetFiller] = {}
         self.users = 0
         self.retired = False
-        self._engines: dict[int, tuple[SearchEngine, SearchEngine, Sequence[str]]] = {}
-        self._lock = threading.Lock()
-
-    def lanes(self, engine: SearchEngine) -> tuple[SearchEngine, Sequence[str]]:
-        """The engine over this store, made once, and the names of the lanes that it lacks."""
-        with self._lock:
-            if id(engine) not in self._engines:
-                left_out: list[str] = []
-                made = engine.over(self.store, lambda lane: left_out.append(lane.name))
-                # The key stays good while its engine is held.
-                self._engines[id(engine)] = engine, made, tuple(dict.fromkeys(left_out))
-            return self._engines[id(engine)][1:]
 
     def close(self) -> None:
-        for _, made, _ in self._engines.values():
-            made.close()
+        self.parts.close()
         self.store.close()
 
 
 @attrs.define(eq=False)
-class PastStores:
-    """Makes stores as of a moment, and keeps the last two for the next query.
+class PastStores(Generic[S]):
+    """Makes stores as of a moment, and keeps the last two for the next query. ``over`` makes what
+    searches one, from the retrievers that can; ``retrievers`` are the lanes beside the built-in.
 
     A store is filled when a moment is first asked for, which takes time in proportion to the
     datasets. Later queries of the moment take over what was written since, as far as it concerns
@@ -74,51 +106,45 @@ class PastStores:
     _versions: VersionReader | None
     _derivation: Deriver
     _scratch: Callable[[], Store] | None
-    _kept: dict[Moment, _Scratch] = attrs.field(factory=dict, init=False)
+    _retrievers: Sequence[Retriever]
+    _over: Callable[[Store, Sequence[Retriever]], S]
+    _kept: dict[Moment, _Scratch[S]] = attrs.field(factory=dict, init=False)
     _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
     _closed: bool = attrs.field(default=False, init=False)
 
     @contextmanager
-    def at(
-        self,
-        moment: Moment,
-        dataset_ids: Sequence[str],
-        wants: Wants,
-        engine: SearchEngine,
-        mode: Mode | str | None,
-    ) -> Iterator[tuple[Store, SearchEngine, tuple[str, ...]]]:
-        """A store that holds these datasets as of ``moment``, for the length of the block; the
-        engine over it, and what its searches should say.
+    def at(self, query: Query, dataset_ids: Sequence[str], wants: Wants) -> Iterator[Past[S]]:
+        """What searches these datasets, which exist, as of the moment that ``query.as_of`` names,
+        for the length of the block. Texts without a vector that the search needs are embedded.
 
         Each document is at one version, that of the moment. What another writer commits while the
         store is filled is seen as by a search that begins then: by the one list of documents that
         each dataset is filled from.
-
-        Args:
-            moment: when.
-            dataset_ids: the datasets that are searched; they exist.
-            wants: what the search needs; texts without a vector that it needs are embedded.
-            engine: what searches the store of now.
-            mode: the lanes that are asked for.
 
         Raises:
             NotAvailableError: the store keeps no versions, there is no scratch store, or the mode
                 is a lane that cannot search the past.
             CancelledError: the deadline passed. The next call goes on from here.
         """
+        moment = to_moment(query.as_of)
         scratch, warnings = self._filled(moment, dataset_ids, wants)
         try:
-            made, left_out = scratch.lanes(engine)
-            if mode in left_out:
+            left_out = dict.fromkeys(each.name for each in self._retrievers if not _moves(each))
+            if query.mode in left_out:
                 raise NotAvailableError(
-                    f"the lane {mode!r} searches only the current state: leave as_of out, or give "
-                    "its retriever a method over (see Retriever)"
+                    f"the lane {query.mode!r} searches only the current state: leave as_of out, or "
+                    "give its retriever a method over (see Retriever)"
                 )
-            if left_out and mode in (None, Mode.HYBRID):
+            if left_out and query.mode in (None, Mode.HYBRID):
                 names = ", ".join(map(repr, left_out))
                 lacking = f"searched without {names}: a lane that cannot search the past"
                 warnings = (*warnings, lacking)
-            yield scratch.store, made, tuple(warnings)
+            yield Past(
+                parts=scratch.parts,
+                query=attrs.evolve(query, as_of=None),
+                as_of=moment,
+                warnings=tuple(warnings),
+            )
         finally:
             self._release(scratch)
 
@@ -132,7 +158,7 @@ class PastStores:
 
     def _filled(
         self, moment: Moment, dataset_ids: Sequence[str], wants: Wants
-    ) -> tuple[_Scratch, Sequence[str]]:
+    ) -> tuple[_Scratch[S], Sequence[str]]:
         for left in reversed(range(_TRIES)):
             scratch = self._taken(moment)
             try:
@@ -156,7 +182,7 @@ class PastStores:
 
     def _fill(
         self,
-        scratch: _Scratch,
+        scratch: _Scratch[S],
         moment: Moment,
         dataset_ids: Sequence[str],
         wants: Wants,
@@ -178,19 +204,18 @@ class PastStores:
                     self._derivation,
                 )
             filler.fill()
-            for wanted, further in ((wants.dense, False), (wants.sparse, True)):
-                count, failed = filler.embed(further=further) if wanted else (0, ())
-                embedded += count
-                errors += failed
+            count, failed = filler.embed(wants.lanes)
+            embedded += count
+            errors += failed
             if wants.layers:
                 try:
-                    embedded += filler.fill_layers(vectors=wants.dense)
+                    embedded += filler.fill_layers(vectors=Mode.VECTOR in wants.lanes)
                 except ProviderError as error:
                     errors.append(error)
             fillers[dataset_id] = filler
         return [*_warnings(fillers, wants.layers), *_of_embedding(embedded, errors)]
 
-    def _taken(self, moment: Moment) -> _Scratch:
+    def _taken(self, moment: Moment) -> _Scratch[S]:
         """The store of the moment, in use; others may be retired for it."""
         if self._versions is None:
             raise NotAvailableError(
@@ -209,7 +234,9 @@ class PastStores:
                 raise StoreError("this knowledge base is closed: open it again")
             scratch = self._kept.pop(moment, None)
             if scratch is None:
-                scratch = _Scratch(self._scratch())
+                store = self._scratch()
+                lanes = [each.over(store) for each in self._retrievers if _moves(each)]
+                scratch = _Scratch(store, self._over(store, lanes))
             self._kept[moment] = scratch  # the last that was asked for comes last
             scratch.users += 1
             while len(self._kept) > _KEPT:
@@ -218,7 +245,7 @@ class PastStores:
             self._end(each)
         return scratch
 
-    def _end(self, scratch: _Scratch) -> None:
+    def _end(self, scratch: _Scratch[S]) -> None:
         """Close the store as soon as nobody uses it."""
         with self._lock:
             scratch.retired = True
@@ -226,12 +253,17 @@ class PastStores:
         if unused:
             scratch.close()
 
-    def _release(self, scratch: _Scratch) -> None:
+    def _release(self, scratch: _Scratch[S]) -> None:
         with self._lock:
             scratch.users -= 1
             unused = scratch.retired and scratch.users == 0
         if unused:
             scratch.close()
+
+
+def _moves(lane: Retriever) -> TypeGuard[Movable]:
+    """Whether a lane can search another store."""
+    return callable(getattr(lane, "over", None))
 
 
 def by_moment(queries: Sequence[Query]) -> Collection[Sequence[int]]:

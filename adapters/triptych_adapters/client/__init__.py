@@ -1,5 +1,0 @@
-"""The client of a Triptych server: `connect` and `RemoteService`, with the methods of a Service."""
-
-from triptych_adapters.client.service import RemoteService, connect
-
-__all__ = ["RemoteService", "connect"]

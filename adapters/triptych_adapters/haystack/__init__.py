@@ -1,9 +1,0 @@
-"""A knowledge base in Haystack: a document store, and a retriever component.
-
-Needs the extra ``haystack``.
-"""
-
-from triptych_adapters.haystack.document_store import TriptychDocumentStore
-from triptych_adapters.haystack.retriever import TriptychRetriever
-
-__all__ = ["TriptychDocumentStore", "TriptychRetriever"]

@@ -1,0 +1,1 @@
+"""A knowledge base in LangChain, Haystack and graphs of agents."""

@@ -1,0 +1,1 @@
+"""A knowledge base over HTTP and MCP: server, client, console, keys, metrics."""

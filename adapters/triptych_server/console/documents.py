@@ -1,0 +1,266 @@
+"""Datasets, their documents, and all that is known of one of them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+import attrs
+
+from triptych.chunking import (
+    Chunker,
+    ChunkSpec,
+    FixedWindowChunker,
+    MarkdownChunker,
+    SentenceWindowChunker,
+)
+from triptych.errors import ConflictError, NotFoundError, TriptychError, ValidationError
+from triptych.records import Hit
+from triptych.service import KnowledgeBase
+from triptych.text import diff_lines
+from triptych_server.console.derivation import LISTED, derived_of, outline_of
+from triptych_server.console.file_pages import page_beside
+from triptych_server.console.folders import offered
+from triptych_server.console.site import Made, html, render, see_other
+from triptych_server.console.visit import Visit, check_linkable, path_of, where_of
+from triptych_server.http.responses import ProblemError, problem_of
+
+_LISTED: Final = 200
+CHUNKS: Final = 2_000
+"""Chunks of a document that are drawn; of more, a sentence says so."""
+_DRAWN: Final = 400_000
+"""Code points of a document that are drawn; what comes after is left out, with a word."""
+_CUT: Final = 40_000
+"""Code points of a text that are cut by a chunker that is tried."""
+_SORTS: Final = {
+    "$name": "name",
+    "-$updated_at": "changed last",
+    "$updated_at": "changed first",
+    "$expires_at": "expires first",
+}
+
+
+def listing(visit: Visit) -> Made:
+    """A page of a dataset's documents."""
+    dataset_id = visit.request.path_params["dataset_id"]
+    prefix, after = visit.one("prefix"), visit.one("after")
+    sort = visit.one_of("sort", _SORTS, "$name")
+    where = where_of(visit) or None
+    found = visit.service.list_documents(
+        dataset_id, prefix=prefix, after=after, limit=_LISTED + 1, where=where, sort=sort
+    )
+    (stats,) = visit.service.stats(dataset_id)
+    return {
+        "dataset_id": dataset_id,
+        "stats": stats,
+        "infos": found[:_LISTED],
+        "more": found[_LISTED - 1].name if len(found) > _LISTED else None,
+        "prefix": prefix,
+        "sort": sort,
+        "sorts": _SORTS,
+        "folders": offered(visit)["folders"],
+    }
+
+
+@attrs.frozen(kw_only=True)
+class Piece:
+    """A part of a document's text: of one chunk, of two that overlap, or of none.
+
+    ``chunks`` are the indexes of those that it is part of; ``passage`` says that it is of the
+    passage that was asked for, ``anchor`` is what a heading at its beginning is linked by.
+    """
+
+    text: str
+    chunks: tuple[int, ...]
+    passage: bool = False
+    anchor: str = ""
+
+
+class Span(NamedTuple):
+    """Where a chunk begins and ends in its text, in code points."""
+
+    number: int
+    start: int
+    end: int
+
+
+def pieces(
+    content: str, chunks: Sequence[Span], passage: tuple[int, int], headings: Collection[int] = ()
+) -> list[Piece]:
+    """A text cut wherever a chunk, the passage or a heading begins or ends; joined it is the
+    text."""
+    start, end = passage
+    edges = {0, len(content), *(min(each, len(content)) for each in (*passage, *headings))}
+    for chunk in chunks:
+        edges |= {min(chunk.start, len(content)), min(chunk.end, len(content))}
+    found = []
+    to_come = deque(sorted(chunks, key=lambda each: each.start))
+    here: list[Span] = []
+    for left, right in pairwise(sorted(edges)):
+        while to_come and to_come[0].start <= left:
+            here.append(to_come.popleft())
+        here = [each for each in here if left < each.end]
+        of = tuple(each.number for each in here)
+        text = content[left:right]
+        anchor = f"at-{left}" if left in headings else ""
+        found.append(Piece(text=text, chunks=of, passage=start <= left < end, anchor=anchor))
+    return found
+
+
+def document(visit: Visit) -> Made:
+    """A document: its text with its chunks, its layers, its versions."""
+    service = visit.service
+    dataset_id, name = (visit.request.path_params[each] for each in ("dataset_id", "name"))
+    history = list(service.history(dataset_id, name))
+    wanted = visit.number("v", 0)
+    current = service.get_document(dataset_id, name)
+    shown = current
+    if wanted and wanted != current.version:
+        shown = service.get_document(dataset_id, name, version=wanted)
+    chunks, more = chunks_of(service, dataset_id, name) if shown is current else ([], False)
+    passage = (visit.number("from", 0), visit.number("to", 0))
+    content = shown.content[:_DRAWN]
+    outline = outline_of(shown, _DRAWN)
+    layers = {each: service.layer(dataset_id, name, each) for each in ("L0", "L1")}
+    return {
+        "dataset_id": dataset_id,
+        "name": name,
+        "shown": shown,
+        "current": current,
+        "history": history,
+        "chunks": chunks,
+        "more_chunks": more,
+        "pieces": pieces(
+            content,
+            [Span(each.chunk_index, each.start, each.end) for each in chunks],
+            passage,
+            {each.start for each in outline[:LISTED]},
+        ),
+        "page": page_beside(visit, shown, passage),
+        "outline": outline[:LISTED],
+        "more_headings": max(len(outline) - LISTED, 0),
+        "cut": len(shown.content) - len(content),
+        "layers": layers,
+        "derived": list(derived_of(current, chunks, layers)) if shown is current else [],
+        "moments": {each.version: each.updated_at for each in history},
+        "diff": _diff(visit, dataset_id, name),
+    }
+
+
+def chunks_of(service: KnowledgeBase, dataset_id: str, name: str) -> tuple[list[Hit], bool]:
+    """A document's first chunks in their order, and whether there are more."""
+    where = {"$name": {"$eq": name}}
+    hits = service.search("", dataset_id=dataset_id, where=where, top_k=CHUNKS + 1).hits
+    return list(hits[:CHUNKS]), len(hits) > CHUNKS
+
+
+def _diff(visit: Visit, dataset_id: str, name: str) -> Sequence[tuple[str, str]]:
+    """The lines of the difference that was asked for, each with its kind."""
+    old = visit.number("old", 0)
+    if not old:
+        return []
+    new = visit.number("new", 0) or None
+    return list(diff_lines(visit.service.diff(dataset_id, name, old, new)))
+
+
+def change_document(visit: Visit) -> Made:
+    """Restore a version, make what is stale again, or delete a document that was named in full.
+
+    What others stored since the page was made is neither replaced nor deleted.
+    """
+    try:
+        return _change_document(visit)
+    except ConflictError as error:
+        hint = "open the page again: others have changed the document since it was shown"
+        found = problem_of(error)
+        raise ProblemError(found.status, found.code, found.message, hint=hint) from error
+
+
+def _change_document(visit: Visit) -> Made:
+    service = visit.service
+    seen = visit.number("seen", 0) or None
+    dataset_id, name = (visit.request.path_params[each] for each in ("dataset_id", "name"))
+    here = path_of("documents", dataset_id, name)
+    match visit.one("do"):
+        case "restore":
+            version = visit.number("version", 0, least=1)
+            service.restore(dataset_id, name, version, if_version=seen)
+            done = "restored"
+        case "rebuild":
+            service.rebuild(dataset_id=dataset_id, doc_name=name)
+            done = "rebuilt"
+        case "delete" if visit.one("confirm") != name:
+            return see_other(visit.request, f"{here}?unconfirmed=1#delete")
+        case "delete":
+            if not service.delete_document(dataset_id, name, if_version=seen):
+                raise NotFoundError(f"there is no document {name!r:.100} any more")
+            return see_other(visit.request, f"{path_of('datasets', dataset_id)}?done=deleted")
+        case unknown:
+            raise ValidationError(f"there is no action {unknown!r:.60}")
+    return see_other(visit.request, f"{here}?done={done}")
+
+
+def put(visit: Visit) -> Made:
+    """Store a text that was typed or dropped."""
+    dataset_id, name = visit.one("dataset", "default"), visit.one("name")
+    content = dict(visit.form).get("content", "").replace("\r\n", "\n")
+    check_linkable(dataset_id, name)
+    try:
+        visit.service.put_document(
+            dataset_id, name, content, if_version=None if visit.one("replace") else 0
+        )
+    except ConflictError:
+        taken = f"there is a document {name!r} already: choose another name, or replace it"
+        return html(render("put", visit, **new(visit, taken)), 409)
+    return see_other(visit.request, f"{path_of('documents', dataset_id, name)}?done=put")
+
+
+def new(visit: Visit, taken: str = "") -> dict[str, Any]:
+    """The form of a new document; ``taken`` says that there is one of its name."""
+    return {"datasets": list(visit.service.list_datasets()), "taken": taken}
+
+
+# Chunkers
+
+
+_CHUNKERS: Final[dict[str, Callable[[int, int], Chunker]]] = {
+    "markdown": lambda size, overlap: MarkdownChunker(size=size, overlap=overlap),
+    "fixed windows": lambda size, overlap: FixedWindowChunker(size=size, overlap=overlap),
+    "sentence windows": lambda size, overlap: SentenceWindowChunker(size=size),
+}
+_SIZE: Final = 800
+
+
+def sandbox(visit: Visit) -> Made:
+    """A text cut by a chunker, with its sizes; nothing is written.
+
+    The text is a document of a dataset, or one that was pasted.
+    """
+    text, failed = visit.one("text"), None
+    if (dataset_id := visit.one("dataset")) and (name := visit.one("name")):
+        text = visit.service.get_document(dataset_id, name).content
+    whole = text.replace("\r\n", "\n")
+    text = whole[:_CUT]
+    chosen = visit.one_of("chunker", _CHUNKERS, "markdown")
+    size = visit.number("size", _SIZE, least=50, most=20_000)
+    overlap = visit.number("overlap", 0, most=10_000)
+    specs: Sequence[ChunkSpec] = ()
+    try:
+        specs = _CHUNKERS[chosen](size, overlap).chunk(text)
+    except TriptychError as error:
+        failed = error
+    spans = [Span(at, each.start, each.end) for at, each in enumerate(specs[:CHUNKS])]
+    return {
+        "chunkers": list(_CHUNKERS),
+        "chosen": chosen,
+        "size": size,
+        "overlap": overlap,
+        "text": text,
+        "specs": specs,
+        "most": CHUNKS,
+        "left_out": len(whole) - len(text),
+        "pieces": pieces(text, spans, (0, 0)),
+        "failed": failed,
+    }

@@ -1,0 +1,1 @@
+ALTER TABLE document_change ADD COLUMN added BIGINT;
