@@ -150,9 +150,8 @@ class CrossEncoder:
         self._sigmoid = bool(sigmoid)
         self._batch = batch
         self._workers = TextWorkers(threads)
-        self._tokenizer: Lazy[PairTokenizer] = Lazy(
-            lambda: PairTokenizer(self._model.folder, max_tokens, user=_USER)
-        )
+        self._max_tokens = max_tokens
+        self._tokenizer: Lazy[PairTokenizer] = Lazy(self._read_tokenizer)
 
     def __repr__(self) -> str:
         return f"CrossEncoder({str(self._model.folder)!r})"
@@ -194,6 +193,10 @@ class CrossEncoder:
 
         self._workers.run(score, batches, "the rerank")
         return scores
+
+    def _read_tokenizer(self) -> PairTokenizer:
+        with self._model.watched.unchanged():
+            return PairTokenizer(self._model.folder, self._max_tokens, user=_USER)
 
     def close(self) -> None:
         """Release the model, its tokenizer and the threads. Idempotent."""

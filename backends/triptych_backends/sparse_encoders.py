@@ -20,7 +20,7 @@ from triptych.errors import NotAvailableError, ProviderError
 from triptych.records import SparseVector, check_whole
 from triptych_backends.embedders.lazy import Lazy
 from triptych_backends.embedders.multilingual import WEIGHTS_SHA256, one_openmp_thread
-from triptych_backends.embedders.onnx_folder import ONNX_EXTRA, OnnxFolder, digest_of
+from triptych_backends.embedders.onnx_folder import ONNX_EXTRA, OnnxFolder
 from triptych_backends.embedders.shared import (
     TextWorkers,
     checked_texts,
@@ -184,14 +184,16 @@ class SpladeEncoder:
             check_whole(top_k, "top_k", least=1)
         if max_tokens is not None:
             check_whole(max_tokens, "max_tokens", least=_LEAST_TOKENS)
-        self._model = OnnxFolder(Path(folder).expanduser(), user=_SPLADE, kind="SPLADE model")
+        base = Path(folder).expanduser().absolute()
+        self._idf: Path | None = found if (found := base / "idf.json").is_file() else None
+        self._model = OnnxFolder(
+            base, user=_SPLADE, kind="SPLADE model", also=[self._idf] if self._idf else ()
+        )
         self._top_k = top_k
         self._max_tokens = max_tokens or _configured_length(self._model.folder)
         self._size: int | None = None
         self._workers = TextWorkers(threads)
         self._tokenizer: Lazy[Any] = Lazy(self._load_tokenizer)
-        idf = self._model.folder / "idf.json"
-        self._idf: Path | None = idf if idf.is_file() else None
         self._weights: Lazy[Mapping[int, float]] = Lazy(self._load_weights)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -211,7 +213,7 @@ class SpladeEncoder:
         """
         kept = "" if self._top_k is None else f"/top-{self._top_k}"
         if self._idf is not None:
-            kept += f"/idf@{digest_of([self._idf], user=_SPLADE)}"
+            kept += f"/idf@{self._model.watched.digest([self._idf])}"
         model = f"{self._model.folder.name}@{self._model.digest.get()}"
         return f"splade/{model}/{self._max_tokens}-tokens{kept}"
 
@@ -260,7 +262,8 @@ class SpladeEncoder:
         """The weight of each piece of the vocabulary that `idf.json` names, by its id."""
         assert self._idf is not None
         try:
-            given = json.loads(self._idf.read_bytes())
+            with self._model.watched.unchanged():
+                given = json.loads(self._idf.read_bytes())
             vocabulary = self._tokenizer.get().get_vocab()
             with np.errstate(over="ignore"):  # it is infinite then
                 known = {vocabulary[each]: float(np.float32(w)) for each, w in given.items()}
@@ -314,7 +317,10 @@ class SpladeEncoder:
         tokenizers = require("tokenizers", extra=ONNX_EXTRA, user=_SPLADE)
         path = self._model.folder / "tokenizer.json"
         try:
-            tokenizer = tokenizers.Tokenizer.from_file(str(path))
+            with self._model.watched.unchanged():
+                tokenizer = tokenizers.Tokenizer.from_file(str(path))
+        except ProviderError:
+            raise
         except Exception as error:  # tokenizers raises a bare Exception
             raise NotAvailableError(f"{_SPLADE} cannot read {path} ({error})") from error
         tokenizer.no_padding()

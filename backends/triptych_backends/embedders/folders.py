@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from triptych.errors import NotAvailableError, ProviderError, ValidationError
 from triptych_backends.embedders.lazy import Lazy
-from triptych_backends.embedders.onnx_folder import ONNX_EXTRA, OnnxFolder, digest_of
+from triptych_backends.embedders.onnx_folder import ONNX_EXTRA, ModelFiles, OnnxFolder
 from triptych_backends.embedders.shared import TextWorkers, checked_texts, require
 
 if TYPE_CHECKING:
@@ -259,7 +259,8 @@ class _FolderEmbedder(ABC):
         Raises:
             ValidationError: an argument is invalid for `Embedder.embed`.
             NotAvailableError: the extra ``local`` is not installed, or a file is none of a model.
-            ProviderError: the model failed to run, or its vectors have another width than it says.
+            ProviderError: the model failed to run, its vectors have another width than it says, or
+                a file was changed after the first of them was read.
             CancelledError: the deadline around the call passed; it is checked between texts.
         """
         checked = checked_texts(texts, kind)
@@ -301,6 +302,7 @@ class _FolderEmbedder(ABC):
     # Of each kind
 
     _kind: str
+    _watched: ModelFiles
 
     @property
     @abstractmethod
@@ -321,12 +323,13 @@ class _FolderEmbedder(ABC):
         """What makes a text's vector, of any length."""
 
     def _read_tokenizer(self) -> _Tokens:
-        return _Tokens(self._tokenizer_file, self._config.max_tokens, user=self._user)
+        with self._watched.unchanged():
+            return _Tokens(self._tokenizer_file, self._config.max_tokens, user=self._user)
 
     def _read_digest(self) -> str:
         said = attrs.asdict(self._config) | {"modules": [kind for kind, _ in self._config.modules]}
         also = json.dumps(said, sort_keys=True).encode()
-        return digest_of(self._files(), user=self._user, also=also)
+        return self._watched.digest(self._files(), also)
 
 
 class _Tokens:
@@ -415,7 +418,13 @@ class OnnxEmbedder(_FolderEmbedder):
     def __init__(self, folder: Path | str, *, threads: int | None = None) -> None:
         super().__init__(folder, threads=threads)
         base = dict(self._config.modules).get("Transformer", self.folder)
-        self._model = OnnxFolder(base, user=self._user, kind="sentence-transformers model")
+        self._model = OnnxFolder(
+            base,
+            user=self._user,
+            kind="sentence-transformers model",
+            also=[path / "model.safetensors" for path in self._dense_folders()],
+        )
+        self._watched = self._model.watched
         self._dense: Lazy[Sequence[_Dense]] = Lazy(self._read_dense)
         self._width: Lazy[int] = Lazy(self._measure)
 
@@ -435,12 +444,15 @@ class OnnxEmbedder(_FolderEmbedder):
         return self._model.folder / "tokenizer.json"
 
     def _files(self) -> Sequence[Path]:
-        dense = [path for kind, path in self._config.modules if kind == "Dense"]
+        dense = self._dense_folders()
         return [*self._model.files, *(path / "model.safetensors" for path in dense)]
 
+    def _dense_folders(self) -> Sequence[Path]:
+        return [path for kind, path in self._config.modules if kind == "Dense"]
+
     def _read_dense(self) -> Sequence[_Dense]:
-        paths = [path for kind, path in self._config.modules if kind == "Dense"]
-        return [_Dense.of(path, self._user) for path in paths]
+        with self._watched.unchanged():
+            return [_Dense.of(path, self._user) for path in self._dense_folders()]
 
     def _measure(self) -> int:
         return len(self._embedder()("a"))
@@ -511,6 +523,7 @@ class StaticEmbedder(_FolderEmbedder):
                     f"there is no {path.name} in {path.parent}: give a folder that model2vec or "
                     "sentence-transformers wrote"
                 )
+        self._watched = ModelFiles(self._files, user=self._user)
         self._table: Lazy[_Table] = Lazy(self._read_table)
 
     @property
@@ -531,7 +544,8 @@ class StaticEmbedder(_FolderEmbedder):
         return [self._base / "model.safetensors", self._tokenizer_file]
 
     def _read_table(self) -> _Table:
-        return _Table.of(self._base / "model.safetensors", self._user)
+        with self._watched.unchanged():
+            return _Table.of(self._base / "model.safetensors", self._user)
 
     def _embedder(self) -> Callable[[str], NDArray[np.float64]]:
         table, tokens = self._table.get(), self._tokenizer.get()

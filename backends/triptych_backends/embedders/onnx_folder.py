@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -15,6 +17,7 @@ from triptych_backends.embedders.lazy import Lazy
 from triptych_backends.embedders.shared import require
 
 ONNX_EXTRA = "local"
+T = TypeVar("T")
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 
@@ -35,42 +38,91 @@ def cpu_session(model: bytes | str, *, user: str) -> Any:
     return runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
-def digest_of(files: Sequence[Path], *, user: str, also: bytes = b"") -> str:
-    """Twelve digits of the SHA-256 of ``also`` and of the files.
+class ModelFiles:
+    """The files of a model, which stay as they were when the first of them was read.
 
-    Raises:
-        NotAvailableError: one cannot be read.
+    A signature is read when a store is opened, and the model at its first use: what one model made
+    is never kept under the name of another.
     """
-    digest = hashlib.sha256(also)
-    for path in files:
-        try:
-            with path.open("rb") as file:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
-        except OSError as error:
-            raise NotAvailableError(f"{user} cannot read {path} ({error.strerror})") from error
-    return digest.hexdigest()[:12]
+
+    def __init__(self, files: Callable[[], Sequence[Path]], *, user: str) -> None:
+        self._files, self._user = files, user
+        self._seen: list[tuple[object, ...]] | None = None
+
+    def digest(self, files: Sequence[Path], also: bytes = b"") -> str:
+        """Twelve digits of the SHA-256 of ``also`` and of some of the files.
+
+        Raises:
+            NotAvailableError: one cannot be read.
+            ProviderError: one was changed since another was read.
+        """
+        digest = hashlib.sha256(also)
+        with self.unchanged():
+            for path in files:
+                try:
+                    with path.open("rb") as file:
+                        digest.update(hashlib.file_digest(file, "sha256").digest())
+                except OSError as error:
+                    raise _unread(self._user, path, error) from error
+        return digest.hexdigest()[:12]
+
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """See that the files are what they were, before and after the block.
+
+        Raises:
+            NotAvailableError: one cannot be read.
+            ProviderError: one was changed.
+        """
+        self._compare()
+        yield
+        self._compare()
+
+    def _compare(self) -> None:
+        found: list[tuple[object, ...]] = []
+        for path in self._files():
+            try:
+                stat = path.stat()
+            except OSError as error:
+                raise _unread(self._user, path, error) from error
+            found.append((path, stat.st_ino, stat.st_size, stat.st_mtime_ns))
+        self._seen = self._seen or found
+        for before, after in zip_longest(self._seen, found):
+            if before != after:
+                raise ProviderError(
+                    f"{self._user} finds {(after or before)[0]} changed since it was read: open "
+                    "the store again, so that what the new model makes is kept as its own"
+                )
+
+
+def _unread(user: str, path: Path, error: OSError) -> NotAvailableError:
+    return NotAvailableError(f"{user} cannot read {path} ({error.strerror})")
 
 
 class OnnxFolder:
     """The files of a ``kind`` of model as Hugging Face has them, for the ``user`` of messages.
 
-    ``session`` and ``digest`` (of the model and its tokenizer, 12 digits) are made at first use.
+    ``session`` and ``digest`` (of the model and its tokenizer, 12 digits) are made at first use;
+    ``also`` are further files that ``watched`` looks at.
 
     Raises:
         ValidationError: a file is missing.
         NotAvailableError: the extra ``local`` is not installed. From ``session``: the model is
             none of this kind. From ``digest``: a file cannot be read.
+        ProviderError: from ``session`` and ``digest``: a file was changed after the first of the
+            two.
     """
 
-    def __init__(self, folder: Path, *, user: str, kind: str) -> None:
+    def __init__(self, folder: Path, *, user: str, kind: str, also: Sequence[Path] = ()) -> None:
         self._user, self._kind = user, kind
         self.folder: Path = folder.absolute()
         self.name: str = f"{user} {self.folder.name}"
         self._path = self._found()
         for package in ("onnxruntime", "tokenizers"):
             require(package, extra=ONNX_EXTRA, user=user)
+        self.watched: ModelFiles = ModelFiles(lambda: [*self.files, *also], user=user)
         self.session: Lazy[Any] = Lazy(self._load)
-        self.digest: Lazy[str] = Lazy(self._read_digest)
+        self.digest: Lazy[str] = Lazy(lambda: self.watched.digest(self.files))
 
     def run(
         self,
@@ -110,8 +162,9 @@ class OnnxFolder:
 
     def _load(self) -> Any:
         try:
-            session = cpu_session(str(self._path), user=self._user)
-        except NotAvailableError:
+            with self.watched.unchanged():
+                session = cpu_session(str(self._path), user=self._user)
+        except (NotAvailableError, ProviderError):
             raise
         except Exception as error:  # onnxruntime's errors share no base class of their own
             raise NotAvailableError(
@@ -131,6 +184,3 @@ class OnnxFolder:
         """The files of the model and its tokenizer."""
         data = self._path.with_name(f"{self._path.name}_data")  # of a model above two gigabytes
         return [self._path, *([data] if data.exists() else ()), self.folder / "tokenizer.json"]
-
-    def _read_digest(self) -> str:
-        return digest_of(self.files, user=self._user)
