@@ -80,6 +80,28 @@ def test_triptych_is_named_as_it_was_installed(origin: Any, told: str, tmp_path:
     assert " ".join(words[words.index("install") + 1 :]).endswith(told)
 
 
+def test_what_pipx_installed_is_installed_again_with_one_extra_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    kept = tmp_path / "pipx_metadata.json"
+    for installed, told in {
+        "/srv/a b": "/srv/a b[pdf]",
+        "/srv/kb[local,watch]": "/srv/kb[local,watch,pdf]",
+        "triptych[pdf]==1": "triptych[pdf]==1",
+        "git+https://x.example/t.git": "triptych[pdf] @ git+https://x.example/t.git",
+        "triptych[local] @ https://x.example/t.whl": (
+            "triptych[local,pdf] @ https://x.example/t.whl"
+        ),
+    }.items():
+        kept.write_text(json.dumps({"main_package": {"package_or_url": installed}}))
+        words = shlex.split(install_command(extra="pdf"))
+        assert words == ["pipx", "install", "--force", told]
+    for damaged in ("", "{}", "[]", '{"main_package": null}'):
+        kept.write_text(damaged)
+        assert "pipx" not in install_command(extra="pdf")
+
+
 def test_who_asks_a_server_is_told_no_folder_of_it() -> None:
     error = lacking("reading 'a.pdf' needs pypdfium2, which is not installed", "pdf")
     assert str(error).endswith(install_command(extra="pdf"))
@@ -116,7 +138,7 @@ def test_all_is_every_extra_but_the_frameworks_and_what_tests_need() -> None:
     whole, *models = EXTRAS["all"]
     inside = set(whole.removeprefix("triptych[").removesuffix("]").split(","))
     models_extras = {"local", "local-multilingual"}
-    others = {"all", "dev", "langchain", "haystack"}
+    others = {"all", "dev", "langchain", "haystack", "notes"}
     assert inside | models_extras | {"ocr"} == set(EXTRAS) - others
     # Whoever names an extra that has no wheels learns it; `all` goes without. The build would
     # drop markers of extras, so that what is in them is named.
@@ -125,3 +147,8 @@ def test_all_is_every_extra_but_the_frameworks_and_what_tests_need() -> None:
     named = [each for extra in sorted(models_extras) for each in EXTRAS[extra]]
     assert held == [each.partition(";")[0] for each in named]
     assert all(";" in each for each in models)
+
+
+def test_notes_has_what_local_has() -> None:
+    _, *held = EXTRAS["notes"]
+    assert held == EXTRAS["local"]

@@ -52,7 +52,7 @@ class WatchfilesNotifier:
             import watchfiles  # noqa: F401 - only whether it is there
         except ImportError as error:
             raise NotAvailableError(
-                f"watching needs watchfiles: {install_command(extra='watch')}, or poll"
+                f"watching needs watchfiles: {install_command(extra='watch')}, or poll: --poll 10"
             ) from error
         self._sync = sync
         self._resync = resync

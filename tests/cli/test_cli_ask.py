@@ -104,10 +104,10 @@ def test_what_the_sources_do_not_say_is_named(
         ]
 
 
-def test_without_a_model_the_command_says_how_to_name_one(shell: Shell) -> None:
+def test_without_a_model_the_best_passages_are_shown_and_how_to_name_one(shell: Shell) -> None:
     ran = shell("ask", "retries")
     assert ran.code == Exit.NOT_AVAILABLE
-    assert ran.out == b""
+    assert ran.text.startswith("[1] docs/guide.md:1-7  Guide\n    # Guide\n"), ran.text
     assert "TRIPTYCH_LLM" in ran.err
     assert "triptych context" in ran.err
     assert shell("ask", "retries", "--json").json["error"]["type"] == "NotAvailableError"

@@ -248,3 +248,16 @@ def test_a_plan_needs_neither_a_client_nor_a_key(shell: Shell) -> None:
     )
     assert built.returncode == 7
     assert install_command(extra="http") in built.stderr
+
+
+def test_what_another_program_calls_a_command_is_answered(shell: Shell) -> None:
+    for typed, meant in {
+        "open": "search WORDS --open",
+        "help": "triptych -h",
+        "config": "triptych status",
+        "upgrade": "pipx upgrade triptych",
+    }.items():
+        ran = shell(typed)
+        assert ran.code == 2
+        assert meant in " ".join(ran.err.replace("│", " ").split()), ran.err
+    assert "Value error" not in shell("search", "a", "--mode", "zed").err

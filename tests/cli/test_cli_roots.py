@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -103,6 +105,26 @@ def test_options_that_differ_are_refused_and_change_nothing(notes: Shell) -> Non
     changed = notes("add", "notes", "--exclude", "drafts/")
     assert (changed.code, names(notes)) == (0, ["n/a.md", "n/b.md", "n/c.md"])
     assert notes("list", "--folders", "--json").json["roots"][0]["exclude"] == ["drafts/"]
+
+
+def test_a_folder_inside_another_is_said_to_be_stored_twice(shell: Shell) -> None:
+    shell.write("p/a.md", "text of a")
+    shell.write("p/Sessions/s.md", "text of s")
+    shell.write("p/drafts/d.md", "text of d")
+    assert "twice" not in shell("add", "p", "--exclude", "drafts/").err
+    assert "twice" not in shell("add", "p/drafts", "-d", "drafts").err  # it is left out there
+    said = shell("add", "p/Sessions", "--dataset", "sessions").err
+    assert "1 document of" in said
+    assert "'default' reads" in said
+    command = re.search(r"`triptych (.*)`", said)
+    assert command, said
+    again = shell(*shlex.split(command[1]))
+    assert again.code == 0
+    assert "1 deleted" in again.both
+    assert "twice" not in again.err
+    assert names(shell, "-d", "default") == ["a.md"]
+    assert names(shell, "-d", "sessions") == ["s.md"]
+    assert "1 document of" in shell("add", "p", "-d", "all", "--include", "Sessions/*").err
 
 
 def test_each_folder_has_a_prefix_of_its_own(shell: Shell) -> None:

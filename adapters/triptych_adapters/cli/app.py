@@ -73,6 +73,10 @@ _MEANT = {
         for each in ("create", "fetch", "keys", "proposals", "review")
     },
     "version": "`triptych --version`, of documents `triptych history`",
+    **dict.fromkeys(("open", "edit"), "`triptych search WORDS --open`, which opens the best hit"),
+    "help": "`triptych -h`, of one command `triptych COMMAND -h`",
+    **dict.fromkeys(("config", "settings"), "`triptych status`, which shows all settings"),
+    **dict.fromkeys(("upgrade", "update"), "`pipx upgrade triptych`, or `pip install -U`"),
 }
 
 

@@ -38,7 +38,7 @@ from triptych_adapters.cli.output import visible
 from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
-    from triptych.answers import Answer, AnswerStream, Piece
+    from triptych.answers import Answer, AnswerStream, ContextPack, Piece
     from triptych.records import Message
 
 _NEAREST = 3
@@ -143,6 +143,11 @@ def ask(
             options["llm"] = service.llm
         files = SourceFiles(service)
         answering, asked, more = asked_of(service, pipeline, query, given)
+        if answering.llm is None and "llm" not in options and not session.output.as_json:
+            # Passages are what there is to answer with; `ask` itself then says what is missing.
+            pack = answering.context(asked, budget, **more)
+            _show_nearest(session, pack, files, first=True)
+            session.output.warn(*pack.warnings)
         options |= more
         if session.output.as_json:
             answer = answering.ask(asked, **options)
@@ -184,11 +189,7 @@ def _finish(session: Session, answer: Answer, files: SourceFiles) -> None:
     for source in answer.citations:
         output.say(_footnote(source.piece, files))
     if answer.reason in ("nothing", "weak"):
-        for piece in sorted(answer.pack.pieces, key=lambda each: each.number)[:_NEAREST]:
-            output.say("")
-            output.say(_footnote(piece, files))
-            for line in excerpt(piece.text, (), width=output.stdout.width - 4):
-                output.say(Text.assemble("    ", line))
+        _show_nearest(session, answer.pack, files)
     output.warn(*answer.warnings)
     if answer.reason == "nothing":
         output.note("nothing was found that answers: the model was not called")
@@ -201,6 +202,19 @@ def _finish(session: Session, answer: Answer, files: SourceFiles) -> None:
         about = "about " if answer.usage_estimated else ""
         told = f"{used.model}: {about}{used.input_tokens:,} tokens in, {used.output_tokens:,} out"
         output.note(told if answer.cost is None else f"{told}, a cost of {answer.cost:,.4f}")
+
+
+def _show_nearest(
+    session: Session, pack: ContextPack, files: SourceFiles, *, first: bool = False
+) -> None:
+    """The best passages, each after a blank line; ``first``: nothing stands before them."""
+    output = session.output
+    for at, piece in enumerate(sorted(pack.pieces, key=lambda each: each.number)[:_NEAREST]):
+        if at or not first:
+            output.say("")
+        output.say(_footnote(piece, files))
+        for line in excerpt(piece.text, (), width=output.stdout.width - 4):
+            output.say(Text.assemble("    ", line))
 
 
 def _json(answer: Answer, files: SourceFiles) -> Mapping[str, Any]:

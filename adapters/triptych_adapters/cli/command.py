@@ -111,7 +111,11 @@ class _PlainConverter:
         converted = self._convert(value)
         if converted is not _OTHER:
             return converted
-        return self._others().coerce(value, param=param, ctx=ctx)
+        try:
+            return self._others().coerce(value, param=param, ctx=ctx)
+        except typer.BadParameter as error:
+            error.message = error.message.removeprefix("Value error, ")  # pydantic's words
+            raise
 
     def _convert(self, value: Any) -> Any:
         if value is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -305,6 +306,22 @@ class Syncing:
                     if mine and relative and (new.path / relative).exists():
                         found[old.path, new.path] = None
         return list(found)
+
+    def twice(self) -> Iterator[tuple[SyncRoot, SyncRoot, int]]:
+        """Remembered folders of which one is in the other, where a folder of this sync is one: the
+        outer, the inner, and how many documents of the inner's files the outer brought in."""
+        from triptych.sync import documents_of
+
+        known = [] if self.remembered is None else [each.root for each in self.remembered.all()]
+        mine = {(root.path, root.dataset_id) for root in self.directory.roots}
+        for outer, inner in permutations(known, 2):
+            both = {(outer.path, outer.dataset_id), (inner.path, inner.dataset_id)}
+            if not both & mine or outer.path not in inner.path.parents:
+                continue
+            below = f"{outer.prefix}{inner.path.relative_to(outer.path).as_posix()}/"
+            infos = documents_of(self.service, outer)
+            if count := sum(info.name.startswith(below) for info in infos):
+                yield outer, inner, count
 
     def note_synced(self) -> None:
         """Remember when the folders that are remembered were synced: now."""

@@ -226,7 +226,17 @@ def add(
         for each in syncing.remembered.all():
             if (each.root.path, each.root.dataset_id) in mine:
                 session.output.note(f"remembered {_told(each)}")
-        return run(session, syncing, language=language)
+        ended = run(session, syncing, language=language)
+        for outer, inner, count in syncing.twice():
+            out = f"/{inner.path.relative_to(outer.path).as_posix()}/"
+            excluded = [*(outer.options.exclude if outer.options else ()), out]
+            leaving = " ".join(f"--exclude {shlex.quote(each)}" for each in excluded)
+            session.output.note(
+                f"{counted(count, 'document')} of {inner.path}: stored twice, since the dataset "
+                f"{outer.dataset_id!r} reads {outer.path}. To leave the folder out there: "
+                f"`triptych add {shlex.quote(str(outer.path))} {leaving}`"
+            )
+        return ended
 
 
 def _told(each: RememberedRoot) -> str:

@@ -73,6 +73,19 @@ def test_ollama_alone_is_its_usual_embedding_model() -> None:
         build_llm("ollama", environ={})
 
 
+def test_the_name_of_a_model_alone_is_answered_with_what_it_is_likely_to_mean() -> None:
+    for name, meant in {
+        "all-MiniLM-L6-v2": "local",
+        "text-embedding-3-small": "openai:text-embedding-3-small",
+        "nomic-embed-text": "ollama:nomic-embed-text",
+    }.items():
+        with pytest.raises(ValidationError, match=f"did you mean '{meant}'"):
+            embedder(name)
+    with pytest.raises(ValidationError) as caught:
+        embedder("zzz")
+    assert "mean" not in str(caught.value)
+
+
 def test_names_become_language_models() -> None:
     assert llm("openai:gpt-4o-mini").signature == "openai/gpt-4o-mini"
     assert llm("anthropic:claude-haiku-4-5").signature == "anthropic/claude-haiku-4-5"
