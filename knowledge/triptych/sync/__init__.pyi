@@ -19,7 +19,18 @@ from triptych.sync.report import (
     SyncPlan as SyncPlan,
     SyncReport as SyncReport,
 )
-from triptych.sync.roots import SyncOptions as SyncOptions, SyncRoot as SyncRoot
+from triptych.sync.roots import (
+    Root as Root,
+    SourceRoot as SourceRoot,
+    SyncOptions as SyncOptions,
+    SyncRoot as SyncRoot,
+)
+from triptych.sync.source import (
+    Fetched as Fetched,
+    Source as Source,
+    SourceEntry as SourceEntry,
+)
+from triptych.sync.source_sync import SourceSync as SourceSync
 from triptych.sync.target import (
     delete_documents_of as delete_documents_of,
     documents_of as documents_of,

@@ -10,7 +10,7 @@ import attrs
 from triptych.parsing.files import MARKERS_INSIDE, folders_beside
 from triptych.records import ChangeEvent, EventKind, RebuildScope
 from triptych.sync.patterns import IGNORE_FILES
-from triptych.sync.roots import SyncRoot
+from triptych.sync.roots import Root, SyncRoot
 from triptych.sync.scanner import Scanner
 from triptych.sync.state import SyncRecord
 
@@ -27,7 +27,7 @@ more than a scope can name if there are so many. None where that is unknown."""
 
 def events_of(
     roots: Sequence[tuple[SyncRoot, Scanner]],
-    known: Mapping[SyncRoot, Mapping[str, SyncRecord]],
+    known: Mapping[Root, Mapping[str, SyncRecord]],
     paths: Sequence[str],
     *,
     running: Running,

@@ -22,7 +22,7 @@ from triptych.service import KnowledgeBase
 from triptych.sync.changes import events_of
 from triptych.sync.reading import FileReader, MetadataFunction
 from triptych.sync.report import DeletionGuard, SyncPlan, SyncReport
-from triptych.sync.roots import SyncOptions, SyncRoot, check_roots
+from triptych.sync.roots import Root, SyncOptions, SyncRoot, check_roots
 from triptych.sync.run import SyncRun
 from triptych.sync.scanner import Scanner
 from triptych.sync.state import SyncRecord, load_state, save_state, state_file
@@ -94,7 +94,7 @@ class DirectorySync:
         self._preparer = FileReader(parser_of, metadata, metadata_sig, self._options)
         self._guard = DeletionGuard()
         self._lock = threading.Lock()
-        self._known: dict[SyncRoot, dict[str, SyncRecord]] = {}
+        self._known: dict[Root, dict[str, SyncRecord]] = {}
         self._linked: set[str] = set()
         self._left_out: dict[str, tuple[Skipped, ...]] = {}
         self._notes: dict[str, tuple[str, ...]] = {}

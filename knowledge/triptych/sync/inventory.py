@@ -6,12 +6,18 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
-from triptych.errors import ConflictError, NotAvailableError, NotFoundError, ValidationError
+from triptych.errors import (
+    ConflictError,
+    NotAvailableError,
+    NotFoundError,
+    TriptychError,
+    ValidationError,
+)
 from triptych.parsing.files import Skipped
 from triptych.records import DocumentInfo, Failure
 from triptych.records.values import check_document_name
 from triptych.scan import FileStat
-from triptych.sync.roots import SyncRoot, prefix_hint
+from triptych.sync.roots import Root, prefix_hint
 from triptych.sync.scanner import Scan, Scanner
 from triptych.sync.target import ChunkState, SyncTarget
 
@@ -20,10 +26,11 @@ from triptych.sync.target import ChunkState, SyncTarget
 class File:
     """A file that is taken, and the document it becomes."""
 
-    root: SyncRoot
+    root: Root
     relative: str
     name: str
     stat: FileStat
+    hint: str = ""
 
 
 @attrs.define(kw_only=True)
@@ -38,7 +45,7 @@ class Inventory:
     files: dict[str, File] = attrs.field(factory=dict)
     infos: Mapping[str, DocumentInfo] = attrs.field(factory=dict)
     states: Mapping[str, ChunkState] = attrs.field(factory=dict)
-    scans: list[tuple[SyncRoot, Scan]] = attrs.field(factory=list)
+    scans: list[tuple[Root, Scan]] = attrs.field(factory=list)
     skipped: list[Skipped] = attrs.field(factory=list)
     failed: list[Failure] = attrs.field(factory=list)
 
@@ -64,7 +71,7 @@ class Inventory:
 def take_inventory(
     target: SyncTarget,
     dataset_id: str,
-    roots: Sequence[tuple[SyncRoot, Scanner]],
+    roots: Sequence[tuple[Root, Scanner]],
     names: Sequence[str] | None = None,
 ) -> Inventory:
     """Look at all of the dataset's roots, or at the files of ``names`` alone."""
@@ -84,11 +91,11 @@ def take_inventory(
         found.skipped += scan.skipped
         _fail(found, root, scan)
         for relative, stat in scan.files.items():
-            _take(found, root, relative, stat)
+            _take(found, root, relative, stat, scan.hints.get(relative, ""))
     return found
 
 
-def _take(found: Inventory, root: SyncRoot, relative: str, stat: FileStat) -> None:
+def _take(found: Inventory, root: Root, relative: str, stat: FileStat, hint: str) -> None:
     name = root.name_of(relative)
     other = found.files.get(name)
     error: Exception | None = None
@@ -103,26 +110,30 @@ def _take(found: Inventory, root: SyncRoot, relative: str, stat: FileStat) -> No
         error = raised
     if other is not None:
         error = ConflictError(
-            f"{str(other.root.path / other.relative)!r} has the name {name!r} already: "
+            f"{other.root.file_at(other.relative)!r} has the name {name!r} already: "
             f"give the folder a prefix of its own, {prefix_hint(root)}, or another dataset"
         )
     if error is not None:
         found.failed.append(Failure(dataset_id=found.dataset_id, name=name, error=error))
         return
-    found.files[name] = File(root=root, relative=relative, name=name, stat=stat)
+    found.files[name] = File(root=root, relative=relative, name=name, stat=stat, hint=hint)
 
 
-def _fail(found: Inventory, root: SyncRoot, scan: Scan) -> None:
+def _fail(found: Inventory, root: Root, scan: Scan) -> None:
     for relative, error in scan.failed.items():
-        path = root.path / relative if relative else root.path
+        path = root.file_at(relative) if relative else root.place
+        if isinstance(error, TriptychError):
+            name = root.name_of(relative) if relative else path
+            found.failed.append(Failure(dataset_id=found.dataset_id, name=name, error=error))
+            continue
         if isinstance(error, FileNotFoundError | NotADirectoryError):
             told: Exception = NotFoundError(
-                f"there is no folder {str(path)!r}; its documents are kept until it is back"
+                f"there is no folder {path!r}; its documents are kept until it is back"
             )
         else:
-            told = NotAvailableError(f"{str(path)!r} cannot be read: {error.strerror}")
+            told = NotAvailableError(f"{path!r} cannot be read: {error.strerror or error}")
         told.__cause__ = error
-        name = root.name_of(relative) if relative else str(root.path)
+        name = root.name_of(relative) if relative else path
         found.failed.append(Failure(dataset_id=found.dataset_id, name=f"{name}/", error=told))
 
 

@@ -17,6 +17,7 @@ from triptych.errors import (
     ConflictError,
     NotAvailableError,
     NotFoundError,
+    ParseError,
     TriptychError,
     ValidationError,
 )
@@ -28,9 +29,12 @@ from triptych.records.metadata import same_metadata
 from triptych.scan import FileStat, Tree, is_hidden, is_link
 from triptych.signatures import content_sha256
 from triptych.sync.inventory import File
-from triptych.sync.roots import SyncOptions, SyncRoot, prefix_hint
+from triptych.sync.roots import Root, SourceRoot, SyncOptions, SyncRoot, prefix_hint
 from triptych.sync.scanner import Scanner
+from triptych.sync.source import UNKNOWN, Fetched
 from triptych.sync.state import LEFT_OUT, SyncRecord, outcome_of
+
+_REVISION = "source_revision"
 
 
 def read_file(root: Path, relative: str, max_bytes: int) -> tuple[bytes, FileStat | None]:
@@ -61,10 +65,13 @@ def read_file(root: Path, relative: str, max_bytes: int) -> tuple[bytes, FileSta
 
 @attrs.frozen(kw_only=True, slots=True)
 class SourceFile:
-    """A parsed file, the argument of a function that adds metadata."""
+    """A parsed file, the argument of a function that adds metadata.
+
+    ``path`` is None for an entry of a source.
+    """
 
     name: str
-    path: Path
+    path: Path | None
     content: str
     metadata: Metadata
 
@@ -137,14 +144,19 @@ class FileReader:
         except CancelledError:
             raise
         except Exception as error:  # noqa: BLE001 - one file's failure is its own
-            told = file_error(task.file.root.path / task.file.relative, error)
+            told = file_error(task.file.root.file_at(task.file.relative), error)
             gone = isinstance(error, FileNotFoundError | NotADirectoryError)
             return ParsedCandidate(task=task, outcome="vanished" if gone else "failed", error=told)
 
     def _prepare(self, task: Task) -> ParsedCandidate:
         file, info = task.file, task.info
-        data, stat = read_file(file.root.path, file.relative, self._options_of(file.root).max_bytes)
-        sha256, signature = hashlib.sha256(data).hexdigest(), self._signature(file)
+        signature = self._signature(file)
+        fetched, stat, before = self._read(task, signature)
+        if fetched is None:
+            assert before is not None
+            return before
+        data, parsed_as = fetched.data, fetched.hint or file.hint or file.name
+        sha256 = hashlib.sha256(data).hexdigest()
         if task.known is not None and (task.known.sha256, task.known.signature) == (
             sha256,
             signature,
@@ -152,21 +164,25 @@ class FileReader:
             before = self._as_before(task, attrs.evolve(task.known, stat=stat))
             if before is not None:
                 return before
-        elif self._came_of(task, sha256, self._signature(file, data)):
+        elif self._came_of(task, sha256, self._signature(file, parsed_as, data)):
             assert info is not None
             outcome = outcome_of(info.content_sha256, info.metadata, info.system)
             return ParsedCandidate(
                 task=task, outcome="unchanged", known=SyncRecord(stat, sha256, signature, outcome)
             )
-        parsed = self._parser_for(file).parse(file.name, data)
+        parsed = self._parser_for(file).parse(parsed_as, data)
         if parsed is None:
             known = SyncRecord(stat, sha256, signature, LEFT_OUT)
             return ParsedCandidate(task=task, outcome="left out", known=known)
         metadata = dict(parsed.metadata)
+        if fetched.url:
+            metadata["source_url"] = fetched.url
+        if fetched.revision:
+            metadata[_REVISION] = fetched.revision
         if self._metadata is not None:
             shown = SourceFile(
                 name=file.name,
-                path=file.root.path / file.relative,
+                path=file.root.path / file.relative if isinstance(file.root, SyncRoot) else None,
                 content=parsed.content,
                 metadata=dict(metadata),
             )
@@ -178,7 +194,7 @@ class FileReader:
             metadata=metadata,
             if_version=living_version(info),
             original_sha256=sha256,
-            parser_sig=self._signature(file, data),
+            parser_sig=self._signature(file, parsed_as, data),
             outline=system.outline,
             sync_root=system.sync_root,
         )
@@ -195,6 +211,33 @@ class FileReader:
             and same_metadata(info.metadata, metadata),
             notes=parsed.notes,
         )
+
+    def _read(
+        self, task: Task, signature: str
+    ) -> tuple[Fetched | None, FileStat | None, ParsedCandidate | None]:
+        """The bytes and the stat that proves them (None for none); without bytes, what is done."""
+        file = task.file
+        root, most = file.root, self._options_of(file.root).max_bytes
+        if isinstance(root, SyncRoot):
+            data, stat = read_file(root.path, file.relative, most)
+            return Fetched(data=data), stat, None
+        assert isinstance(root, SourceRoot)
+        before, revision, stat = None, "", None if file.stat == UNKNOWN else file.stat
+        if task.known is not None and task.known.signature == signature:
+            before = self._as_before(task, attrs.evolve(task.known, stat=stat))
+        if before is not None and task.info is not None:
+            revision = str(task.info.metadata.get(_REVISION, ""))
+        fetched = root.source.fetch(file.relative, revision)
+        if fetched is None and not revision:
+            raise ValidationError(
+                f"{root.file_at(file.relative)!r} was reported as unchanged, and nothing of it is "
+                "stored: correct the fetch of this source"
+            )
+        if fetched is not None and len(fetched.data) > most:
+            raise ParseError(
+                f"{root.file_at(file.relative)!r} has more than {most:,} bytes: raise max_bytes"
+            )
+        return fetched, stat, before
 
     def _as_before(self, task: Task, known: SyncRecord) -> ParsedCandidate | None:
         if known.outcome == LEFT_OUT:
@@ -227,23 +270,27 @@ class FileReader:
             return
         if owner and owner in task.own_keys:
             return
-        whose = f"of the folder {owner!r}" if owner else "put by itself, with another text"
+        whose = (
+            f"of the folder or source {owner!r}" if owner else "put by itself, with another text"
+        )
         raise ConflictError(
             f"the dataset {info.dataset_id!r} has a document {info.name!r} already, {whose}: "
-            "delete it, adopt it by --adopt, or give this folder a prefix, "
+            "delete it, adopt it by --adopt, or give this one a prefix, "
             f"{prefix_hint(task.file.root)}, or another dataset",
             expected=0,
             actual=info.version,
         )
 
-    def _options_of(self, root: SyncRoot) -> SyncOptions:
+    def _options_of(self, root: Root) -> SyncOptions:
         return root.options or self._options
 
     def _parser_for(self, file: File) -> FileParsers:
         return self._parser_of(self._options_of(file.root))
 
-    def _signature(self, file: File, data: bytes | None = None) -> str:
-        signature = self._parser_for(file).signature(file.name, data)
+    def _signature(self, file: File, parsed_as: str = "", data: bytes | None = None) -> str:
+        # How an entry of a source is parsed is known once it is fetched: any parser may do it.
+        name = parsed_as or (file.name if isinstance(file.root, SyncRoot) else "")
+        signature = self._parser_for(file).signature(name, data)
         return f"{signature} {self._metadata_sig}".rstrip()
 
 
@@ -254,18 +301,19 @@ def _described(function: MetadataFunction, file: SourceFile) -> Metadata:
         raise
     except Exception as error:
         raise ValidationError(
-            f"the metadata function failed for {str(file.path)!r} "
+            f"the metadata function failed for {str(file.path or file.name)!r} "
             f"({type(error).__name__}: {error}): fix it"
         ) from error
     if not isinstance(found, Mapping):
         raise ValidationError(
-            f"the metadata function gave {type(found).__name__} for {str(file.path)!r}: return a "
+            f"the metadata function gave {type(found).__name__} for "
+            f"{str(file.path or file.name)!r}: return a "
             "mapping, an empty one for nothing"
         )
     return found
 
 
-def file_error(path: Path, error: Exception) -> TriptychError:
+def file_error(path: Path | str, error: Exception) -> TriptychError:
     """The error to report of the file at ``path`` whose reading or parsing raised ``error``."""
     if isinstance(error, TriptychError):
         return error

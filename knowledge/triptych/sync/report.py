@@ -61,13 +61,13 @@ class HeldDeletions:
     """Deletions that a pass did not make, because they are more than half of a root's documents.
 
     Attributes:
-        root: the folder.
+        root: the folder, or the location of a source.
         names: the documents without a file, sorted.
         documents: the number of the root's documents, including these.
         deleted: the number of documents that were deleted shortly before, in smaller groups.
     """
 
-    root: Path
+    root: Path | str
     dataset_id: str
     names: tuple[str, ...]
     documents: int
@@ -78,9 +78,12 @@ class HeldDeletions:
         """This as a failure of the folder."""
         more = f" more, after {self.deleted}" if self.deleted else ""
         of = f"{len(self.names)}{more} of the {self.documents} documents"
+        why = "have no file any more, maybe because a disk is not mounted"
+        if isinstance(self.root, str):
+            why = "are not listed any more, maybe because the source was damaged or replaced"
         error = DeletionHeldError(
-            f"{of} of {str(self.root)!r} have no file any more, maybe because a disk is not "
-            "mounted: none was deleted; confirm the deletion, or restore the files",
+            f"{of} of {str(self.root)!r} {why}: none was deleted; confirm the deletion, or restore "
+            "the files",
             names=self.names,
             documents=self.documents,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import attrs
 from triptych._internal.digests import digest
 from triptych.errors import ValidationError
 from triptych.records import check_identifier, check_text, check_whole
+from triptych.sync.source import Source
 
 
 def _folder(path: Any) -> Path:
@@ -83,15 +85,13 @@ class SyncOptions:
 
 
 @attrs.frozen(kw_only=True, slots=True)
-class SyncRoot:
-    """A folder whose files become documents of a dataset.
+class Root(ABC):
+    """What becomes documents of a dataset: a folder (`SyncRoot`) or a `SourceRoot`.
 
     Attributes:
-        path: the folder, converted to an absolute path. It need not exist.
         dataset_id: the dataset of its documents.
-        prefix: a prefix of the documents' names, before the path below the folder.
-        key: identifies its documents: their `SystemData.sync_root`. The default is the folder's
-            name with a digest of its path; set a key if the folder may move.
+        prefix: a prefix of the documents' names, before the path below the root.
+        key: identifies its documents: their `SystemData.sync_root`.
         former_keys: earlier keys of its documents; a sync changes them to ``key``.
         options: its options; None uses the sync's. Comparisons ignore them.
 
@@ -99,7 +99,6 @@ class SyncRoot:
         ValidationError: a field is invalid.
     """
 
-    path: Path = attrs.field(converter=_folder)
     dataset_id: str = "default"
     prefix: str = ""
     key: str = ""
@@ -112,12 +111,25 @@ class SyncRoot:
         if self.prefix:
             check_identifier(self.prefix, "a prefix")
         if not self.key:
-            # Some names of folders are no text; the digest alone then stands for them.
-            name = self.path.name.encode("utf-8", "replace").decode()
-            path = os.fsencode(self.path).hex()
-            object.__setattr__(self, "key", f"{name}-{digest('root', path)[:12]}")
+            object.__setattr__(self, "key", self._default_key())
         for key in self.keys:
             check_identifier(key, "a root's key")
+
+    @abstractmethod
+    def _default_key(self) -> str: ...
+
+    @property
+    @abstractmethod
+    def place(self) -> str:
+        """Where it is, as messages name it: a path, or the location of a source."""
+
+    @abstractmethod
+    def file_at(self, relative: str) -> str:
+        """Return how messages name the file at this path below the root."""
+
+    @abstractmethod
+    def exists(self) -> bool:
+        """Return whether it is there."""
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -125,22 +137,88 @@ class SyncRoot:
         return (self.key, *self.former_keys)
 
     def name_of(self, relative: str) -> str:
-        """Return the document name of the file at this path below the folder."""
+        """Return the document name of the file at this path below the root."""
         return self.prefix + relative
 
     def relative_of(self, name: str) -> str | None:
-        """Return the path below the folder for a document of this name, None if it has another
+        """Return the path below the root for a document of this name, None if it has another
         prefix."""
         relative = name.removeprefix(self.prefix) if name.startswith(self.prefix) else ""
         parts = relative.split("/")
         return None if any(part in ("", ".", "..") for part in parts) else relative
 
 
-def prefix_hint(root: SyncRoot) -> str:
-    """Return the option to type for a prefix to the names of a folder."""
-    path = shlex.quote(str(root.path))
+@attrs.frozen(kw_only=True, slots=True)
+class SyncRoot(Root):
+    """A folder whose files become documents of a dataset.
+
+    Attributes:
+        path: the folder, converted to an absolute path. It need not exist.
+        key: as in `Root`. The default is the folder's name with a digest of its path; set a key if
+            the folder may move.
+
+    Raises:
+        ValidationError: a field is invalid.
+    """
+
+    path: Path = attrs.field(converter=_folder)
+
+    def _default_key(self) -> str:
+        # Some names of folders are no text; the digest alone then stands for them.
+        name = self.path.name.encode("utf-8", "replace").decode()
+        return f"{name}-{digest('root', os.fsencode(self.path).hex())[:12]}"
+
+    @property
+    def place(self) -> str:
+        """The path of the folder."""
+        return str(self.path)
+
+    def file_at(self, relative: str) -> str:
+        """Return the path of a file below the folder."""
+        return str(self.path / relative)
+
+    def exists(self) -> bool:
+        """Return whether the folder is there."""
+        return os.path.isdir(self.path)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class SourceRoot(Root):
+    """A source, such as a Git repository or a web site, that becomes documents of a dataset.
+
+    Attributes:
+        source: where the documents come from. Comparisons ignore it.
+        key: as in `Root`. The default is a digest of the source's location.
+
+    Raises:
+        ValidationError: a field is invalid.
+    """
+
+    source: Source = attrs.field(eq=False)
+
+    def _default_key(self) -> str:
+        return f"source-{digest('source', self.source.location)[:16]}"
+
+    @property
+    def place(self) -> str:
+        """The location of the source."""
+        return self.source.location
+
+    def file_at(self, relative: str) -> str:
+        """Return the name of an entry, with the location."""
+        return f"{relative} of {self.place}"
+
+    def exists(self) -> bool:
+        """Return True: a source that is away fails when it is listed."""
+        return True
+
+
+def prefix_hint(root: Root) -> str:
+    """Return the option to type for a prefix to the names of a root."""
+    path = shlex.quote(root.place)
+    name = root.path.name if isinstance(root, SyncRoot) else "source"
     return (
-        f"`triptych add {path} --prefix {shlex.quote(root.path.name)}/` (if it is remembered, "
+        f"`triptych add {path} --prefix {shlex.quote(name)}/` (if it is remembered, "
         f"after `triptych remove {path} --keep`)"
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -22,8 +21,9 @@ from triptych.service import KnowledgeBase
 from triptych.sync.inventory import Inventory, exchanges, renames, take_inventory
 from triptych.sync.reading import FileReader, ParsedCandidate, Task
 from triptych.sync.report import DeletionGuard, HeldDeletions, SyncPlan, SyncReport, Wave
-from triptych.sync.roots import SyncOptions, SyncRoot
+from triptych.sync.roots import Root, SyncOptions, SyncRoot
 from triptych.sync.scanner import Scanner
+from triptych.sync.source import UNKNOWN
 from triptych.sync.state import SyncRecord
 from triptych.sync.target import DELETED_AT_ONCE, SyncTarget, target_of
 
@@ -94,10 +94,10 @@ class SyncRun:
 
     _service: KnowledgeBase
     _dataset_id: str
-    _roots: Sequence[tuple[SyncRoot, Scanner]]
+    _roots: Sequence[tuple[Root, Scanner]]
     _options: SyncOptions
     _preparer: FileReader
-    _known: Mapping[SyncRoot, dict[str, SyncRecord]]
+    _known: Mapping[Root, dict[str, SyncRecord]]
     _guard: DeletionGuard | None
     changed: bool = attrs.field(default=False, init=False)
     links: bool = attrs.field(default=False, init=False)
@@ -224,8 +224,8 @@ class SyncRun:
                 work.todo.append(task)
             else:
                 work.done.append(settled)
-        # What was changed last is what people look for first.
-        work.todo.sort(key=lambda task: (-task.file.stat.mtime_ns, task.file.name))
+        # What was changed last is what people look for first. What may be unchanged comes last.
+        work.todo.sort(key=_urgency)
         self._forget(found, names)
         return work
 
@@ -349,7 +349,7 @@ class SyncRun:
             if wave is not None:
                 held.append(
                     HeldDeletions(
-                        root=root.path,
+                        root=root.path if isinstance(root, SyncRoot) else root.place,
                         dataset_id=self._dataset_id,
                         names=tuple(sorted(info.name for info in going)),
                         documents=wave.documents,
@@ -358,9 +358,7 @@ class SyncRun:
                 )
         return tuple(held)
 
-    def _check_guard(
-        self, work: _Work, root: SyncRoot, going: Sequence[DocumentInfo]
-    ) -> Wave | None:
+    def _check_guard(self, work: _Work, root: Root, going: Sequence[DocumentInfo]) -> Wave | None:
         """The wave of deletions in which these would be too many."""
 
         def documents() -> int:
@@ -434,11 +432,16 @@ class SyncRun:
             return True
         for root, scanner in self._roots:
             relative = root.relative_of(info.name)
-            if info.system.sync_root in root.keys and not os.path.isdir(root.path):
+            if info.system.sync_root in root.keys and not root.exists():
                 return False
             if relative is not None and scanner.look(relative).files:
                 return False
         return True
+
+
+def _urgency(task: Task) -> tuple[bool, int, str]:
+    stat = task.file.stat
+    return stat == UNKNOWN and task.info is not None, -stat.mtime_ns, task.file.name
 
 
 def _with_total(progress: ProgressCallback | None, total: int) -> ProgressCallback | None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import attrs
 
 from triptych import deadlines
+from triptych.errors import TriptychError
 from triptych.parsing.files import PICTURES, Skipped, generated_kind, markers_beside
 from triptych.scan import FileStat, Folder, Tree, is_hidden, is_link
 from triptych.sync.patterns import IgnoreStack, compile_patterns, ignore_stack
@@ -30,6 +31,7 @@ class Scan:
 
     Attributes:
         files: the files that are taken.
+        hints: names to parse files by that have no extension.
         skipped: what was skipped.
         failed: what could not be looked at, and why.
         unlisted: folders of which it is not known what they hold; "" is the root.
@@ -37,8 +39,9 @@ class Scan:
     """
 
     files: dict[str, FileStat] = attrs.field(factory=dict)
+    hints: dict[str, str] = attrs.field(factory=dict)
     skipped: list[Skipped] = attrs.field(factory=list)
-    failed: dict[str, OSError] = attrs.field(factory=dict)
+    failed: dict[str, OSError | TriptychError] = attrs.field(factory=dict)
     unlisted: set[str] = attrs.field(factory=set)
     links: bool = False
 
