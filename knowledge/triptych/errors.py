@@ -21,6 +21,7 @@
     │   ├── ProviderTimeoutError
     │   ├── ProviderSetupError
     │   └── UnusableAnswerError
+    ├── SourceError             a repository, web site or other source failed
     ├── DerivationError         the document is stored; its chunks, vectors or layers are not
     ├── DeletionHeldError       a sync would delete most documents of a folder: confirm it
     ├── BudgetExceededError     a limit on calls, tokens or cost was reached
@@ -57,6 +58,7 @@ __all__ = [
     "ProviderTimeoutError",
     "RateLimitedError",
     "SchemaVersionError",
+    "SourceError",
     "StoreAwayError",
     "StoreError",
     "StoreLockedError",
@@ -214,6 +216,13 @@ class UnusableAnswerError(ProviderError):
     def __init__(self, message: str, *, reason: str = "") -> None:
         super().__init__(message)
         self.reason = reason
+
+
+class SourceError(TriptychError):
+    """A source of documents failed: it is away, gone, refuses, or exceeds a limit.
+
+    Documents that came from it stay as they are, and the next sync tries again.
+    """
 
 
 class DerivationError(TriptychError):

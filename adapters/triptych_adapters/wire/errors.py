@@ -58,6 +58,7 @@ _LOCKED = f"{_STORE}; TRIPTYCH_LOCK_TIMEOUT says how long to wait for another wr
 _SLOW = "see whether the model answers at all; `triptych ask --timeout 30` waits for less long"
 _SETTINGS = "`triptych status` shows each setting and where it is from"
 _HELD = "if the files are gone for good, `triptych sync --yes` deletes the documents"
+_KEPT = "documents that were stored stay: run the command again to go on"
 _DONE = "what was done is stored: raise the limit and run the command again to go on"
 _COMMITTED = "what was committed stays: run the command again to go on"
 _STAYS = "documents that were stored stay, and `triptych rebuild` derives what is missing"
@@ -87,6 +88,7 @@ ERRORS: Final = (
     ErrorForm(errors.ProviderTimeoutError, Exit.MODEL, 504, _SLOW),
     ErrorForm(errors.ProviderSetupError, Exit.MODEL, 502, _SETTINGS),
     ErrorForm(errors.UnusableAnswerError, Exit.MODEL, 502),
+    ErrorForm(errors.SourceError, Exit.FAILED, 502, _KEPT),
     ErrorForm(errors.DerivationError, Exit.MODEL, 500, _STAYS),
     ErrorForm(errors.DeletionHeldError, Exit.CONFLICT, 409, _HELD),
     ErrorForm(errors.BudgetExceededError, Exit.MODEL, 422, _DONE),
