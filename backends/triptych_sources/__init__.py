@@ -1,5 +1,14 @@
-"""Git repositories and web sites as sources of a sync."""
+"""Git repositories and web sites as sources of a sync, and those that a store remembers."""
 
-from triptych.runtime.lazy import lazy_exports
+from triptych_sources.git import GitSource, is_git
+from triptych_sources.remembered import RememberedSource, RememberedSources, open_source
+from triptych_sources.web import WebSource
 
-__all__, __getattr__, __dir__ = lazy_exports(__name__, __file__)
+__all__ = [
+    "GitSource",
+    "RememberedSource",
+    "RememberedSources",
+    "WebSource",
+    "is_git",
+    "open_source",
+]

@@ -342,8 +342,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 def _reason(said: bytes) -> str:
     lines = [line for line in said.decode("utf-8", "replace").splitlines() if line.strip()]
-    marked = [line for line in lines if line.startswith(("fatal:", "error:", "ERROR:"))]
-    return visible("; ".join((marked or lines)[:3])[:400]) or "it said nothing"
+    return visible("; ".join(lines[:3])[:400]) or "it said nothing"
 
 
 def _object(answers: IO[bytes], blob: str) -> bytes:

@@ -51,7 +51,7 @@ def directory_sync(
     """
     if is_server(settings.url):
         own: tuple[Path, ...] = ()
-        state: Path | None = _remote_state(settings.url)
+        state: Path | None = remote_state(settings.url)
     else:
         location = parse_location(settings.url)
         own, state = store_paths(location), state_folder(location)
@@ -79,7 +79,8 @@ def remote_key(path: Path) -> str:
     return f"{name}-{digest('machine', *parts)[:12]}"
 
 
-def _remote_state(url: str) -> Path:
+def remote_state(url: str) -> Path:
+    """Where the state of syncs into a server is kept."""
     return user_store().parent / "syncs" / digest("server", url.rstrip("/"))[:16]
 
 

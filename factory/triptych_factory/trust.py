@@ -168,13 +168,14 @@ class Trust:
             if each.read_bytes().startswith(start):
                 each.unlink(missing_ok=True)
 
-    def has_root(self, location: Location, root: Path) -> bool:
-        """Whether a store may read this folder because the person added it here."""
-        return self._has("root", _place(location), os.path.realpath(root))
+    def has_root(self, location: Location, root: Path | str) -> bool:
+        """Whether a store may read this folder, or source (a str), because the person added it
+        here."""
+        return self._has("root", _place(location), _place_of_root(root))
 
-    def add_root(self, location: Location, root: Path) -> None:
-        """Let a store read this folder."""
-        self._add("root", _place(location), os.path.realpath(root))
+    def add_root(self, location: Location, root: Path | str) -> None:
+        """Let a store read this folder or source."""
+        self._add("root", _place(location), _place_of_root(root))
 
     def has_embedder(self, location: Location, name: str) -> bool:
         """Whether a store may send texts to the embedder that it was filled with."""
@@ -206,6 +207,10 @@ def remember(add: Callable[..., None], *about: Any) -> None:
 
 def _file_parts(file: Path, content: bytes) -> tuple[str, str, str]:
     return "file", _place_of_file(file), hashlib.sha256(content).hexdigest()
+
+
+def _place_of_root(root: Path | str) -> str:
+    return root if isinstance(root, str) else os.path.realpath(root)
 
 
 def _place_of_file(file: Path) -> str:

@@ -300,6 +300,7 @@ def test_every_error_of_triptych_has_its_exit_code() -> None:
         "ProviderTimeoutError": Exit.MODEL,
         "UnusableAnswerError": Exit.MODEL,
         "ProviderSetupError": Exit.MODEL,
+        "SourceError": Exit.FAILED,
         "DerivationError": Exit.MODEL,
         "DeletionHeldError": Exit.CONFLICT,
         "BudgetExceededError": Exit.MODEL,

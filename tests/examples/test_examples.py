@@ -111,6 +111,20 @@ def test_a_follower_prints_each_message_once_whoever_posts_it(tmp_path: Path) ->
     assert found.startswith("#general ada: The build is green.\n")
 
 
+@pytest.mark.process
+def test_the_mails_of_an_mbox_file_are_searched_and_follow_it(tmp_path: Path) -> None:
+    def mail(number: int, text: str) -> str:
+        head = f"From a@b Thu Jan  1 00:00:00 2026\nFrom: a@b\nSubject: No. {number}\n"
+        return f"{head}Message-ID: <{number}@b>\n\n{text}\n\n"
+
+    mails = [mail(1, "The release is on Friday."), mail(2, "Lunch?"), mail(3, "Meet at noon.")]
+    (tmp_path / "a.mbox").write_text("".join(mails))
+    told = run(tmp_path, "mailbox_source.py", "a.mbox", "release")
+    assert told.splitlines()[:2] == ["3 new, 0 deleted, 0 unchanged", "No. 1  mid:<1@b>"]
+    (tmp_path / "a.mbox").write_text("".join([*mails[:2], mail(4, "Löwe")]))
+    assert run(tmp_path, "mailbox_source.py", "a.mbox") == "1 new, 1 deleted, 2 unchanged\n"
+
+
 def code_cells() -> list[dict[str, Any]]:
     notebook = json.loads((EXAMPLES / "tour.ipynb").read_text(encoding="utf-8"))
     assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)

@@ -100,6 +100,7 @@ CAMEL_HOMES = (
     "triptych_backends.filesystem",
     "triptych_backends.memory",
     "triptych_parsers",
+    "triptych_sources",
     "triptych_providers",
     "triptych_backends.rerankers",
     "triptych_backends.sqlite",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,9 +23,19 @@ if TYPE_CHECKING:
     from triptych.parsing.files import Skipped
     from triptych.records import Failure
     from triptych.service import KnowledgeBase
-    from triptych.sync import DirectorySync, RememberedRoot, RememberedRoots, SyncReport, SyncRoot
+    from triptych.sync import (
+        DirectorySync,
+        RememberedRoot,
+        RememberedRoots,
+        Root,
+        SourceSync,
+        SyncPlan,
+        SyncReport,
+        SyncRoot,
+    )
     from triptych_adapters.cli.output import Output
     from triptych_factory import Settings
+    from triptych_sources import RememberedSource
 
 NOT_TOLD = ("hidden", "ignored", "excluded", "the store itself", "settings of Triptych")
 """Reasons that the owner of a file gave for skipping it."""
@@ -59,7 +71,8 @@ class Folders:
     """The folders and options of a command; None is what was not given."""
 
     paths: Annotated[
-        list[Path] | None, argument("PATH", "Folders; by default all that `triptych add` has.")
+        list[str] | None,
+        argument("PATH", "Folders, Git URLs or web sites; by default all that `triptych add` has."),
     ] = None
     dataset: Annotated[
         str | None,
@@ -115,15 +128,53 @@ class Folders:
         ),
     ] = False
 
+    private: Annotated[
+        bool | None,
+        option(
+            "--private/--no-private",
+            "Let a web site have addresses of this machine and of private networks.",
+            show_default=False,
+        ),
+    ] = None
+    max_pages: Annotated[
+        int | None, option("--max-pages N", "Of a web site. By default 10,000.", min=1)
+    ] = None
+    max_seconds: Annotated[
+        int | None,
+        option("--max-seconds N", "For one sync of a web site. By default 3,600.", min=1),
+    ] = None
+    delay: Annotated[
+        float | None,
+        option("--delay SECONDS", "Between two requests to a web site. By default 1.", min=0),
+    ] = None
+
+    @property
+    def folders(self) -> list[Path]:
+        """The folders among the paths."""
+        return [Path(each) for each in self.paths or () if not is_location(each)]
+
+    @property
+    def locations(self) -> list[str]:
+        """The locations of sources among the paths."""
+        return [each for each in self.paths or () if is_location(each)]
+
     def check(self) -> None:
-        """Refuse what is not a folder, before a store is created.
+        """Refuse what is neither a folder nor a source, before a store is created.
 
         Raises:
-            NotFoundError, ValidationError: a path is not there, or not a folder; or the options
-                are for folders that were not named.
+            NotFoundError, ValidationError: a path is not there, or not a folder; a location is
+                invalid; or the options are for what was not named.
         """
         paths, prefixes = self.paths or (), self.prefix or ()
-        for path in paths:
+        for each in self.locations:
+            from triptych_sources import open_source
+
+            open_source(each, **self.limits(each))
+        if self.limits() and not any(self.limits(each) for each in self.locations):
+            raise ValidationError(
+                f"{', '.join(self.limits())}: these options are for web sites, and none is named"
+            )
+        for path in self.folders:
             if not path.exists():
                 raise NotFoundError(f"there is no folder {str(path)!r}")
             if not path.is_dir():
@@ -133,7 +184,7 @@ class Folders:
                 "these options need a FOLDER: `triptych add FOLDER` changes the options of a "
                 "remembered folder"
             )
-        if self.key is not None and len(paths) != 1:
+        if self.key is not None and (len(paths) != 1 or self.locations):
             raise ValidationError("--key is for one named folder: sync the others separately")
         if len(prefixes) > 1 and len(prefixes) != len(paths):
             raise ValidationError(
@@ -152,6 +203,8 @@ class Folders:
         if not self.paths:
             assert remembered is not None  # as `opened` does
             return remembered.to_sync(self.dataset)
+        if not self.folders:
+            return []
         known = [] if remembered is None else list(remembered.all())
         asked = self.roots(known, remote=remote)
         return asked if remembered is None else list(remembered.resolve(asked))
@@ -172,7 +225,10 @@ class Folders:
         from triptych_factory.syncing import remote_key
 
         found: list[SyncRoot] = []
-        for number, path in enumerate(self.paths or ()):
+        for number, text in enumerate(self.paths or ()):
+            if is_location(text):
+                continue
+            path = Path(text)
             old = self._remembered(path, known)
             options = SyncOptions() if old is None else old.options
             prefix = "" if old is None else old.root.prefix
@@ -191,6 +247,47 @@ class Folders:
                     options=attrs.evolve(options, **self._given()),
                 )
             )
+        return found
+
+    def sources(self, known: Sequence[RememberedSource]) -> list[RememberedSource]:
+        """The sources that are named. What is not given is as it is remembered; names begin with
+        the repository's or the host's by default."""
+        from triptych.sync import SyncOptions
+        from triptych_sources import RememberedSource, open_source
+
+        found: list[RememberedSource] = []
+        for number, text in enumerate(self.paths or ()):
+            if not is_location(text):
+                continue
+            place = open_source(text).location
+            same = [
+                e for e in known if e.location == place and self.dataset in (None, e.dataset_id)
+            ]
+            dataset = self.dataset or (same[0].dataset_id if len(same) == 1 else "default")
+            old = next((e for e in same if e.dataset_id == dataset), None)
+            options, limits = (SyncOptions(), {}) if old is None else (old.options, old.limits)
+            prefix = f"{_name_of(place)}/" if old is None else old.prefix
+            if self.prefix:
+                prefix = self.prefix[number if len(self.prefix) > 1 else 0]
+            found.append(
+                RememberedSource(
+                    location=place,
+                    limits={**limits, **self.limits(place)},
+                    dataset_id=dataset,
+                    prefix=prefix,
+                    options=attrs.evolve(options, **self._given()),
+                )
+            )
+        return found
+
+    def limits(self, location: str = "https://") -> dict[str, Any]:
+        """The options for web sites that were given; none for a repository."""
+        names = ("private", "max_pages", "max_seconds", "delay")
+        found = {name: given for name in names if (given := getattr(self, name)) is not None}
+        if found:
+            from triptych_sources import is_git
+
+            return {} if is_git(location) else found
         return found
 
     def _remembered(self, path: Path, known: Sequence[RememberedRoot]) -> RememberedRoot | None:
@@ -250,47 +347,118 @@ class Folders:
                 assert remembered is not None
                 if moved_from is not None:
                     old = remembered.at(moved_from, self.dataset)
-                    assert self.paths
-                    remembered.move(old.root, self.paths[0])
+                    remembered.move(old.root, self.folders[0])
                 added = remembered.add(self.roots(remembered.all(), beside=service))
                 roots = [each.root for each in added]
+                sources = self._chosen_sources(service, settings, add=True)
             else:
-                roots = self.chosen(remembered, remote=remote)
+                sources = self._chosen_sources(service, settings, add=False)
+                try:
+                    roots = self.chosen(remembered, remote=remote)
+                except NotFoundError:
+                    if not sources:
+                        raise
+                    roots = []
             options = SyncOptions(delete_most=self.yes)
-            directory = directory_sync(
-                service, settings, [_confirming(root, self.yes) for root in roots], options
-            )
+            directory = None
+            if roots:
+                directory = directory_sync(
+                    service, settings, [_confirming(root, self.yes) for root in roots], options
+                )
             yield Syncing(
-                directory=directory, service=service, remembered=remembered, settings=settings
+                directory=directory,
+                sources=_source_syncs(service, settings, sources, keep=not new),
+                delete_most=self.yes,
+                service=service,
+                remembered=remembered,
+                settings=settings,
             )
             if not dry:
                 session.tell_embedder(service, settings)
 
+    def _chosen_sources(
+        self, service: KnowledgeBase, settings: Settings, *, add: bool
+    ) -> list[RememberedSource]:
+        """The sources to sync: those that are named, else all that are remembered."""
+        if self.paths and not self.locations:
+            return []
+        from triptych_factory.sources import check_trusted, remembered_sources, trust_source
+
+        if service.capabilities.settings is None:
+            return self.sources(())
+        remembered = remembered_sources(service)
+        if not self.paths:
+            found = remembered.all(self.dataset)
+            check_trusted(settings, found)
+            return found
+        named = self.sources(remembered.all())
+        for each in named if add else ():
+            remembered.add(each)
+            trust_source(settings, each)
+        return named
+
 
 @attrs.frozen(kw_only=True)
 class AddedFolders(Folders):
-    """Folders to remember: they must be named."""
+    """Folders and sources to remember: they must be named."""
 
-    paths: Annotated[list[Path], argument("PATH", "Folders.")]
+    paths: Annotated[list[str], argument("PATH", "Folders, Git URLs or web sites.")]
 
 
 @attrs.frozen(kw_only=True)
 class Syncing:
-    """An opened sync, and where the store keeps what it remembers of its folders."""
+    """An opened sync of folders and sources, and where the store keeps what it remembers of
+    folders."""
 
-    directory: DirectorySync
+    directory: DirectorySync | None
+    sources: Sequence[SourceSync]
+    delete_most: bool
     service: KnowledgeBase
     remembered: RememberedRoots | None
     settings: Settings
+
+    @property
+    def roots(self) -> list[Root]:
+        """The folders and sources."""
+        folders = () if self.directory is None else self.directory.roots
+        return [*folders, *(each.root for each in self.sources)]
+
+    @property
+    def datasets(self) -> list[str]:
+        """Their distinct datasets."""
+        return list(dict.fromkeys(root.dataset_id for root in self.roots))
+
+    def sync(self, progress: ProgressCallback | None) -> SyncReport:
+        """Sync all of them; the report of all."""
+        from triptych.sync import SyncReport
+
+        report = SyncReport()
+        if self.directory is not None:
+            report += self.directory.sync(progress=progress)
+        for each in self.sources:
+            report += each.sync(progress=progress, delete_most=self.delete_most)
+        return report
+
+    def plan(self) -> SyncPlan:
+        """What `sync` would do."""
+        from triptych.sync import SyncPlan
+
+        plan = SyncPlan()
+        if self.directory is not None:
+            plan += self.directory.plan()
+        for each in self.sources:
+            plan += each.plan(delete_most=self.delete_most)
+        return plan
 
     def moves(self, failed: Iterable[Failure]) -> list[tuple[Path, Path]]:
         """Folders that look moved, old and new: files of the new one failed, as their documents
         are of a remembered folder that is not there any more."""
         from triptych.service import service_of
+        from triptych.sync import SyncRoot
 
         known = [] if self.remembered is None else self.remembered.all()
         lost = [each.root for each in known if not each.root.path.is_dir()]
-        here = [root for root in self.directory.roots if root.path.is_dir()]
+        here = [root for root in self.roots if isinstance(root, SyncRoot) and root.exists()]
         found: dict[tuple[Path, Path], None] = {}
         for failure in failed if lost and here else ():
             if not isinstance(failure.error, ConflictError):
@@ -313,7 +481,8 @@ class Syncing:
         from triptych.sync import documents_of
 
         known = [] if self.remembered is None else [each.root for each in self.remembered.all()]
-        mine = {(root.path, root.dataset_id) for root in self.directory.roots}
+        folders = () if self.directory is None else self.directory.roots
+        mine = {(root.path, root.dataset_id) for root in folders}
         for outer, inner in permutations(known, 2):
             both = {(outer.path, outer.dataset_id), (inner.path, inner.dataset_id)}
             if not both & mine or outer.path not in inner.path.parents:
@@ -323,12 +492,21 @@ class Syncing:
             if count := sum(info.name.startswith(below) for info in infos):
                 yield outer, inner, count
 
-    def note_synced(self) -> None:
-        """Remember when the folders that are remembered were synced: now."""
+    def note_synced(self, failed: Sequence[Failure] = ()) -> None:
+        """Remember when what is remembered was synced: now, unless it could not be listed."""
         from triptych_factory.syncing import note_synced
 
-        if self.remembered is not None and not self.settings.read_only:
+        if self.remembered is None or self.settings.read_only:
+            return
+        if self.directory is not None:
             note_synced(self.remembered, self.directory)
+        if not self.sources:
+            return
+        from triptych_factory.sources import remembered_sources
+
+        names = {each.name for each in failed}
+        for root in (each.root for each in self.sources if each.root.place not in names):
+            remembered_sources(self.service).note_synced(root, datetime.now(UTC))
 
 
 def add_folder(
@@ -341,7 +519,7 @@ def add_folder(
     """Remember a folder and sync it into the opened ``service``, as `triptych add` does."""
     from triptych_factory.syncing import directory_sync, note_synced, remembered_roots
 
-    folders = Folders(paths=[path], dataset=dataset)
+    folders = Folders(paths=[str(path)], dataset=dataset)
     folders.check()
     remembered = remembered_roots(service, settings)
     added = remembered.add(folders.roots(remembered.all(), beside=service))
@@ -365,6 +543,34 @@ def _free_prefix(service: KnowledgeBase, root: SyncRoot, others: Sequence[SyncRo
     parts = root.path.parts
     names = ("/".join(parts[-count:]) + "/" for count in range(1, len(parts)))
     return next((name for name in names if name not in taken), "")
+
+
+def _source_syncs(
+    service: KnowledgeBase, settings: Settings, sources: Sequence[RememberedSource], *, keep: bool
+) -> list[SourceSync]:
+    if not sources:
+        return []
+    from triptych_factory.sources import source_sync
+
+    return [source_sync(service, settings, each, keep=keep) for each in sources]
+
+
+_LOCATION = re.compile(r"[A-Za-z][\w+.-]+://|\w[\w.-]*@\w[\w.-]*:[^\\]")
+
+
+def is_location(text: str) -> bool:
+    """Whether a path is no path but the location of a source: a URL, or user@host:path."""
+    return _LOCATION.match(text) is not None and not os.path.exists(text)
+
+
+def _name_of(location: str) -> str:
+    """The name of a repository, or the host of a site."""
+    from triptych_sources import is_git
+
+    plain = location.partition("#")[0].rstrip("/")
+    if is_git(location):
+        return re.split("[/:]", plain)[-1].removesuffix(".git") or "repository"
+    return plain.partition("://")[2].partition("/")[0].replace(":", "-")
 
 
 def _confirming(root: SyncRoot, yes: bool) -> SyncRoot:

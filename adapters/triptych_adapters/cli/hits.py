@@ -290,7 +290,11 @@ def _body(hit: Hit) -> str:
 def _heading(view: HitView, width: int, *, show_dataset: bool) -> Text:
     """The place, and what is known of the hit; the section and the name are cut to fit."""
     hit = view.hit
-    style = Style(bold=True, color="cyan", link=None if view.path is None else view.path.as_uri())
+    url = str(hit.metadata.get("source_url", ""))
+    link = url if url.startswith(("http://", "https://")) else None
+    if view.path is not None:
+        link = view.path.as_uri()
+    style = Style(bold=True, color="cyan", link=link)
     line = Text(visible(place_of(view)), style=style)
     known = [Text(f"#{view.rank}", style="dim")]
     if show_dataset and hit.doc_name:

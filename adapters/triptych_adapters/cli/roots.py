@@ -5,6 +5,8 @@ from __future__ import annotations
 import shlex
 import sys
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +20,7 @@ from triptych_adapters.cli.folders import (
     NOT_TOLD,
     AddedFolders,
     Folders,
+    is_location,
     tell_generated,
     tell_notes,
 )
@@ -31,8 +34,9 @@ if TYPE_CHECKING:
     from triptych.parsing.files import Skipped
     from triptych.records import Failure
     from triptych.service import KnowledgeBase
-    from triptych.sync import DirectorySync, RememberedRoot, SyncPlan, SyncReport
+    from triptych.sync import RememberedRoot, Root, SyncPlan, SyncReport
     from triptych_adapters.cli.folders import Syncing
+    from triptych_sources import RememberedSource
 
 _COUNTED = (
     *("added", "updated", "renamed", "deleted", "unchanged", "repaired", "failed", "skipped"),
@@ -49,6 +53,7 @@ _MANY = 100
     "triptych sync docs/ --dry-run            what that would do, and cost",
     "triptych sync . --exclude 'drafts/'      all but one folder",
     "triptych sync src/ --include '*.py'      these, and no others",
+    "triptych sync https://host/name.git#v2   the files of a Git tag",
 )
 def sync(
     session: Session,
@@ -58,7 +63,8 @@ def sync(
     ] = False,
     language: Language = None,
 ) -> Exit:
-    """Mirror folders into a dataset: add, update, rename and delete documents to match the files.
+    """Mirror folders, Git repositories and web sites into a dataset: add, update, rename and
+    delete documents to match their files and pages.
 
     By default it syncs all remembered folders (see `triptych add`). It reads files of every format
     with a parser, at any depth, in any common encoding. A document's name is its path relative to
@@ -77,20 +83,19 @@ def run(
     session: Session, syncing: Syncing, *, dry: bool = False, language: str | None = None
 ) -> Exit:
     """Sync, or plan it, and tell of it; the datasets get the language first."""
-    directory = syncing.directory
     if language is not None and not dry:
-        for dataset in directory.datasets:
+        for dataset in syncing.datasets:
             syncing.service.configure_dataset(dataset, language=language)
     with session.output.progress("files") as bar:
         report: SyncPlan | SyncReport
         if dry:
-            report = directory.plan()
+            report = syncing.plan()
         else:
-            report = directory.sync(progress=bar and _telling(session, bar))
-            syncing.note_synced()
-            for dataset in directory.datasets:
+            report = syncing.sync(progress=bar and _telling(session, bar))
+            syncing.note_synced(report.failed)
+            for dataset in syncing.datasets:
                 session.output.warn(*uncovered(syncing.service, dataset, report))
-    _tell(session, directory, report)
+    _tell(session, syncing, report)
     for old, new in syncing.moves(report.failed):
         session.output.warn(
             f"{old} does not exist any more: if it is {new} now, `triptych add "
@@ -119,22 +124,23 @@ def _telling(session: Session, bar: ProgressCallback) -> ProgressCallback:
     return move
 
 
-def _tell(session: Session, directory: DirectorySync, report: SyncPlan | SyncReport) -> None:
+def _tell(session: Session, syncing: Syncing, report: SyncPlan | SyncReport) -> None:
     from triptych.sync import SyncPlan
 
     output = session.output
-    output.warn_of(report.failed)
+    # Every page of a site that went away fails alike.
+    output.warn_of(report.failed, most=20 if syncing.sources else None)
     for each in report.held:
         output.warn(f"{each.failure.error} (--yes deletes the documents)")
     _tell_skipped(session, report.skipped)
     tell_generated(output, report.skipped)
     tell_notes(output, report.notes)
     planned = isinstance(report, SyncPlan)
-    datasets = directory.datasets
+    datasets = syncing.datasets
     summary = summary_line(counts_of(report, _COUNTED))
     roots = [
-        {"path": str(root.path), "dataset_id": root.dataset_id, "prefix": root.prefix}
-        for root in directory.roots
+        {"path": root.place, "dataset_id": root.dataset_id, "prefix": root.prefix}
+        for root in syncing.roots
     ]
     output.show(
         {
@@ -217,6 +223,8 @@ def init(
     "triptych add notes/                            remember it, and sync it now",
     "triptych add notes/ docs/ --prefix notes/ --prefix docs/",
     "triptych add handbook/ --dataset team --exclude 'drafts/'",
+    "triptych add https://host/name.git#main        a Git repository",
+    "triptych add https://docs.example.org/         a web site, by its sitemap",
 )
 def add(
     session: Session,
@@ -230,23 +238,30 @@ def add(
     ] = None,
     language: Language = None,
 ) -> Exit:
-    """Remember folders with their options and sync them, so that `triptych sync` needs no folder.
+    """Remember folders, Git repositories and web sites with their options and sync them, so that
+    `triptych sync` needs no path.
 
     The folders are remembered in the store. A folder next to the store, or below that place, is
     remembered by its relative path, so that both can be moved together; any other by its absolute
     path. A document's name is its path below the first folder of the dataset; names from further
-    folders start with the folder's name, unless you give --prefix. Adding a folder again changes
+    folders start with the folder's name, those of repositories and sites with the repository's or
+    the host's, unless you give --prefix. Adding a folder again changes
     only the options that you give.
     """
-    if moved_from is not None and len(folders.paths) != 1:
+    if moved_from is not None and (len(folders.paths) != 1 or folders.locations):
         raise ValidationError("--moved-from is the old path of one folder: name one folder")
     folders.check()
     with folders.opened(session, add=True, moved_from=moved_from) as syncing:
         assert syncing.remembered is not None
-        mine = {(root.path, root.dataset_id) for root in syncing.directory.roots}
+        mine = {(root.place, root.dataset_id) for root in syncing.roots}
         for each in syncing.remembered.all():
-            if (each.root.path, each.root.dataset_id) in mine:
+            if (each.root.place, each.root.dataset_id) in mine:
                 session.output.note(f"remembered {_told(each)}")
+        for source in syncing.sources:
+            session.output.note(
+                f"remembered {source.root.place} for the dataset {source.root.dataset_id!r}, its "
+                f"documents named {source.root.prefix}…"
+            )
         ended = run(session, syncing, language=language)
         for outer, inner, count in syncing.twice():
             out = f"/{inner.path.relative_to(outer.path).as_posix()}/"
@@ -269,6 +284,7 @@ def _told(each: RememberedRoot) -> str:
 def list_folders(session: Session, dataset: str | None) -> None:
     """List the folders that the store remembers, and when each was last synced."""
     from triptych_factory.backends import check_local
+    from triptych_factory.sources import remembered_sources
     from triptych_factory.syncing import remembered_roots
 
     settings = attrs.evolve(session.settings().without_llm(), embedder="none")
@@ -276,6 +292,8 @@ def list_folders(session: Session, dataset: str | None) -> None:
     with session.service(settings=settings) as service:
         found = remembered_roots(service, settings).all()
         rows = [_fields(service, e) for e in found if dataset in (None, e.root.dataset_id)]
+        sources = remembered_sources(service).all(dataset)
+        rows += [_source_fields(service, each) for each in sources]
     shown = (
         (
             *(row[name] for name in ("path", "dataset_id", "prefix", "documents")),
@@ -292,17 +310,28 @@ def list_folders(session: Session, dataset: str | None) -> None:
 
 
 def _fields(service: KnowledgeBase, each: RememberedRoot) -> dict[str, Any]:
+    return _row(service, each, each.root) | {
+        "found": each.root.exists(),
+        "relative": each.relative,
+    }
+
+
+def _source_fields(service: KnowledgeBase, each: RememberedSource) -> dict[str, Any]:
+    return _row(service, each, each.root(None)) | {"found": True, "limits": dict(each.limits)}
+
+
+def _row(
+    service: KnowledgeBase, each: RememberedRoot | RememberedSource, root: Root
+) -> dict[str, Any]:
     from triptych.sync import documents_of
 
     options = each.options
     return {
-        "path": str(each.root.path),
-        "dataset_id": each.root.dataset_id,
-        "prefix": each.root.prefix,
-        "documents": len(documents_of(service, each.root)),
+        "path": root.place,
+        "dataset_id": root.dataset_id,
+        "prefix": root.prefix,
+        "documents": len(documents_of(service, root)),
         "synced_at": each.synced_at and each.synced_at.isoformat(timespec="seconds"),
-        "found": each.root.path.is_dir(),
-        "relative": each.relative,
         "include": list(options.include),
         "exclude": list(options.exclude),
         "all_folders": options.all_folders,
@@ -319,18 +348,19 @@ def _fields(service: KnowledgeBase, each: RememberedRoot) -> dict[str, Any]:
 )
 def remove(
     session: Session,
-    paths: Annotated[list[Path], argument("PATH", "Folders.")],
+    paths: Annotated[list[str], argument("PATH", "Folders, Git URLs or web sites.")],
     dataset: Annotated[str | None, option("--dataset -d", "The dataset of the folders.")] = None,
     delete: Annotated[
         bool | None, option("--delete/--keep", "Whether to delete or keep the documents.")
     ] = None,
 ) -> Exit:
-    """Forget folders, and keep or delete their documents; files are not changed.
+    """Forget folders and sources, and keep or delete their documents; files are not changed.
 
     On a terminal it asks whether to keep the documents; scripts must give --keep or --delete.
     """
     from triptych.sync import delete_documents_of, documents_of
     from triptych_factory.backends import check_local
+    from triptych_factory.sources import remembered_sources
     from triptych_factory.syncing import remembered_roots
 
     settings = attrs.evolve(session.settings().without_llm(), embedder="none")
@@ -340,12 +370,20 @@ def remove(
     check_local(settings, "what is known of folders")
     with session.service(settings=settings) as service:
         remembered = remembered_roots(service, settings)
-        found = [remembered.at(path, dataset) for path in paths]
-        for each in found:
-            same = [e.root for e in remembered.all_at(each.root.path, each.root.dataset_id)]
+        sources = remembered_sources(service)
+        found: list[tuple[list[Root], Callable[[], object]]] = []
+        for path in paths:
+            if is_location(path):
+                one = sources.at(path, dataset)
+                found.append(([one.root(None)], partial(sources.forget, one)))
+            else:
+                named = remembered.at(path, dataset).root
+                also = remembered.all_at(named.path, named.dataset_id)
+                found.append(([e.root for e in also], partial(remembered.forget, named)))
+        for same, forget in found:
             count = sum(len(documents_of(service, root)) for root in same)
             unasked = delete if count else False
-            gone = _asked(each, count) if unasked is None else unasked
+            gone = _asked(same[0], count) if unasked is None else unasked
             deleted: list[str] = []
             not_deleted: list[Failure] = []
             for root in same if gone else ():
@@ -354,18 +392,18 @@ def remove(
                 not_deleted += failures
             failed += not_deleted
             if not not_deleted:
-                remembered.forget(each.root)
-            path, kept = str(each.root.path), count - len(deleted)
+                forget()
+            path, kept = same[0].place, count - len(deleted)
             rows.append({"path": path, "deleted": len(deleted), "documents": count})
             done = counted(len(deleted), "document")
             lines.append(f"{path}: {done} deleted, {kept} kept")
     return session.finish(failed, {"removed": rows}, done=len(found), note=lines)
 
 
-def _asked(each: RememberedRoot, count: int) -> bool:
+def _asked(root: Root, count: int) -> bool:
     if not sys.stdin.isatty():
         raise ValidationError(
-            f"keep or delete the documents of {str(each.root.path)!r}? Give --keep or --delete"
+            f"keep or delete the documents of {root.place!r}? Give --keep or --delete"
         )
     plural = "its document" if count == 1 else f"its {count} documents"
     return typer.confirm(f"Delete {plural} too?", err=True)

@@ -39,7 +39,7 @@ def trust(
     trusts = Trust()
     file = None if session.options.store else read_folder_file(Path.cwd())
     lines: list[str] = []
-    shown: dict[str, Any] = {"file": None, "settings": {}, "folders": [], "embedder": None}
+    shown: dict[str, Any] = {"file": None, "settings": {}}
     if file is not None:
         path, content, values = file
         held = needs_trust(values, path.parent)
@@ -54,6 +54,7 @@ def trust(
     allowed = _store(session, dry_run=dry_run, revoke=revoke)
     shown |= allowed
     lines += [f"the store reads the folder {each}" for each in allowed["folders"]]
+    lines += [f"the store reads {each}" for each in allowed["sources"]]
     if allowed["embedder"]:
         lines.append(f"the store sends texts to the embedder {allowed['embedder']}")
     if not lines:
@@ -82,6 +83,7 @@ def _store(session: Session, *, dry_run: bool, revoke: bool) -> dict[str, Any]:
     from triptych_factory.embedders import setting_of, stored_signature
     from triptych_factory.locations import is_server, parse_location
     from triptych_factory.settings import Settings
+    from triptych_factory.sources import remembered_sources
     from triptych_factory.syncing import remembered_roots
     from triptych_factory.trust import Trust
 
@@ -92,21 +94,31 @@ def _store(session: Session, *, dry_run: bool, revoke: bool) -> dict[str, Any]:
     except ValidationError:
         if not dry_run and not revoke:
             raise
-        return {"folders": [], "embedder": None}  # the file's own store, which is not trusted
+        return {
+            "folders": [],
+            "sources": [],
+            "embedder": None,
+        }  # the file's own store, which is not trusted
     location, trusts = parse_location(settings.url), Trust()
     if is_server(settings.url) or location.scheme == "memory" or not store_exists(location):
-        return {"folders": [], "embedder": None}
+        return {"folders": [], "sources": [], "embedder": None}
     with session.service(settings=settings) as service:
         embedder = setting_of(stored_signature(service_of(service, "trust").store) or "")
-        roots = []
+        roots: list[Path | str] = []
         if service.capabilities.settings is not None:
-            roots = [e for e in remembered_roots(service, settings).all() if e.outside]
+            known = remembered_roots(service, settings).all()
+            roots += [each.root.path for each in known if each.outside]
+            roots += [each.told for each in remembered_sources(service).all()]
         if revoke:
             trusts.remove("root", location)
             trusts.remove("embedder", location)
         elif not dry_run:
             for each in roots:
-                trusts.add_root(location, each.root.path)
+                trusts.add_root(location, each)
             if embedder is not None:
                 trusts.add_embedder(location, embedder)
-    return {"folders": [str(each.root.path) for each in roots], "embedder": embedder}
+    return {
+        "folders": [str(each) for each in roots if isinstance(each, Path)],
+        "sources": [each for each in roots if isinstance(each, str)],
+        "embedder": embedder,
+    }

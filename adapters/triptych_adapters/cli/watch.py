@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import attrs
 
-from triptych.errors import DeletionHeldError
+from triptych.errors import DeletionHeldError, ValidationError
 from triptych_adapters.cli.command import command, option
 from triptych_adapters.cli.folders import Folders, tell_generated, tell_notes
 from triptych_adapters.cli.output import Output
@@ -64,6 +64,12 @@ def watch(
     folders.check()
     with until_stopped(session.output, _GRACE) as on_stop, folders.opened(session) as syncing:
         directory = syncing.directory
+        if directory is None or folders.locations:
+            raise ValidationError(
+                "changes are watched in folders: bring sources up to date by `triptych sync`"
+            )
+        if syncing.sources:
+            session.output.note("sources are not watched: `triptych sync` brings them up to date")
         notifier = _notifier(directory, poll)
         log = _Log(session.output, directory, syncing.note_synced)
         with EventReloader(directory, notifier, options, on_rebuild=log) as reloader:

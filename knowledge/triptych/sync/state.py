@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -29,6 +30,8 @@ from triptych.scan import FileRecord, FileStat
 from triptych.search.file_location import synced_folders
 
 _FORMAT = "triptych-sync/1"
+MIRRORS = "mirrors"
+"""The folder, among the state files, of what a source keeps to fetch less: a cache as well."""
 _DRAFT = ".new-"
 _OWN = re.compile(r"[0-9a-f]{32}\.json|\.new-\w+").fullmatch
 _ENDED = 3600.0
@@ -139,6 +142,8 @@ def forget_files(
         for file in _own_files(folder):
             if file not in kept:
                 file.unlink(missing_ok=True)
+        if folders and not (folder / MIRRORS).is_symlink():
+            shutil.rmtree(folder / MIRRORS, ignore_errors=not (folder / MIRRORS).exists())
     except OSError as error:
         raise StoreError(
             f"the recorded state of files in {folder} cannot be removed ({error}): purge again"

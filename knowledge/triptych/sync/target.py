@@ -38,7 +38,7 @@ from triptych.records.reports import Summed
 from triptych.records.spaces import dense
 from triptych.service import KnowledgeBase, Service, service_of
 from triptych.signatures import embedding_input_sig
-from triptych.sync.roots import SyncRoot
+from triptych.sync.roots import Root
 from triptych.vectors.embedding import CoverageGate
 from triptych.vectors.run import EMBED_BATCH
 
@@ -373,14 +373,15 @@ class ServerTarget(SyncTarget):
 # Deleting
 
 
-def documents_of(service: KnowledgeBase, root: SyncRoot) -> list[DocumentInfo]:
-    """The documents that a folder brought in, ordered by name."""
+def documents_of(service: KnowledgeBase, root: Root) -> list[DocumentInfo]:
+    """The documents that a folder or source brought in, ordered by name."""
     infos = service_of(service, _KNOWN).documents.list(root.dataset_id)
     return [info for info in infos if info.system.sync_root in root.keys]
 
 
-def delete_documents_of(service: KnowledgeBase, root: SyncRoot) -> tuple[list[str], list[Failure]]:
-    """Delete the documents that a folder brought in: the names of those deleted, and failures."""
+def delete_documents_of(service: KnowledgeBase, root: Root) -> tuple[list[str], list[Failure]]:
+    """Delete the documents that a folder or source brought in: the names of those deleted, and
+    failures."""
     infos = documents_of(service, root)
     deleted: list[str] = []
     failed: list[Failure] = []

@@ -293,14 +293,24 @@ def test_what_names_a_repository(location: str) -> None:
     assert GitSource(location).location == location.removeprefix("git+")
 
 
-def test_a_link_leads_to_the_page_of_the_file_where_that_is_known() -> None:
-    from triptych_sources.git import _link
-
-    assert _link("https://github.com/o/r.git", "c0", "a b.md") == (
-        "https://github.com/o/r/blob/c0/a%20b.md"
-    )
-    assert _link("git@h:o/r.git", "c0", "a.md") == "git@h:o/r.git#c0:a.md"
-    assert _link("https://notgithub.com/r", "c0", "a") == "https://notgithub.com/r#c0:a"
+@pytest.mark.parametrize(
+    ("url", "link"),
+    [
+        ("https://github.com/o/r.git", "https://github.com/o/r/blob/{}/a%20b.md"),
+        ("https://gitlab.example.org/o/r", "https://gitlab.example.org/o/r/blob/{}/a%20b.md"),
+        ("git@h.org:o/r.git", "git@h.org:o/r.git#{}:a%20b.md"),
+        ("https://notgithub.com/r.git", "https://notgithub.com/r.git#{}:a%20b.md"),
+    ],
+)
+def test_a_link_leads_to_the_page_of_the_file_where_that_is_known(
+    repo: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, link: str
+) -> None:
+    commit = repo.commit({"a b.md": "one"})
+    # The user's own configuration counts: here it leads to this repository.
+    (tmp_path / "config").write_text(f'[url "{repo.url}"]\n  insteadOf = {url}\n')
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "config"))
+    with GitSource(url) as source:
+        assert source.fetch("a b.md", "").url == link.format(commit)
 
 
 class _Quiet(SimpleHTTPRequestHandler):

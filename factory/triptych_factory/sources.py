@@ -1,0 +1,79 @@
+"""A `SourceSync` beside a store: its state, the mirrors, and which sources are trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import attrs
+
+from triptych.errors import NotAvailableError, ValidationError
+from triptych.service import KnowledgeBase
+from triptych.sync import SourceSync
+from triptych.sync.state import MIRRORS
+from triptych_factory.locations import is_server, parse_location, state_folder
+from triptych_factory.settings import Settings
+from triptych_factory.syncing import remote_state
+from triptych_factory.trust import Trust, remember
+from triptych_sources import RememberedSource, RememberedSources
+
+
+def remembered_sources(service: KnowledgeBase) -> RememberedSources:
+    """The sources that the store remembers.
+
+    Raises:
+        NotAvailableError: the store keeps no settings.
+    """
+    kept = service.capabilities.settings
+    if kept is None:
+        raise NotAvailableError("this store keeps no settings: name the sources in each sync")
+    return RememberedSources(kept)
+
+
+def source_sync(
+    service: KnowledgeBase,
+    settings: Settings,
+    source: RememberedSource,
+    *,
+    keep: bool = True,
+) -> SourceSync:
+    """A sync of a source, remembered or not, into the Service that ``settings`` were wired to.
+
+    Its state and the mirror of a repository are kept beside the store (not with ``keep=False``),
+    those of syncs into a server with the user's own data.
+    """
+    state: Path | None = None
+    if keep:
+        url = settings.url
+        state = remote_state(url) if is_server(url) else state_folder(parse_location(url))
+    ocr = settings.ocr if source.options.ocr is None else source.options.ocr
+    source = attrs.evolve(source, options=attrs.evolve(source.options, ocr=ocr))
+    root = source.root(None if state is None else state / MIRRORS)
+    return SourceSync(service, root, state=state)
+
+
+def trust_source(settings: Settings, source: RememberedSource) -> None:
+    """Keep in mind that somebody added this source on this machine."""
+    remember(Trust().add_root, parse_location(settings.url), source.told)
+
+
+def check_trusted(settings: Settings, sources: Sequence[RememberedSource]) -> None:
+    """Refuse to read what a store remembers that came from elsewhere.
+
+    Raises:
+        ValidationError: nobody added one of them on this machine.
+    """
+    if foreign := foreign_sources(settings, sources):
+        raise ValidationError(
+            "this store remembers sources that nobody added on this machine: "
+            f"{', '.join(repr(each.location) for each in foreign)}: if it may read them, run "
+            "`triptych trust`; else name what to sync"
+        )
+
+
+def foreign_sources(
+    settings: Settings, sources: Sequence[RememberedSource]
+) -> list[RememberedSource]:
+    """Those of ``sources`` that nobody added on this machine."""
+    location, trust = parse_location(settings.url), Trust()
+    return [each for each in sources if not trust.has_root(location, each.told)]
