@@ -204,7 +204,10 @@ class SiteClient:
             with closing(connection.getresponse()) as response:
                 found = {name.lower(): value for name, value in response.getheaders()}
                 blocks = iter(lambda: response.read(_BLOCK), b"")
-                packed = found.get("content-encoding", "").lower() in ("gzip", "x-gzip")
+                coding = found.get("content-encoding", "").strip().lower()
+                if coding not in ("", "identity", "gzip", "x-gzip"):
+                    raise http.client.HTTPException(f"it is packed by {coding:.40}")
+                packed = coding in ("gzip", "x-gzip")
                 body = limited(blocks, most, url.geturl(), packed=packed)
                 watch.check()
                 if response.length:
@@ -263,8 +266,8 @@ def limited(blocks: Iterable[bytes], most: int, name: str, *, packed: bool) -> b
             raise SourceError(
                 f"{name} has more than {most:,} bytes: raise max_bytes, or exclude it"
             )
-    if unpacker is not None and body and not unpacker.eof:
-        raise zlib.error("the packed bytes end too early")
+    if unpacker is not None and (unpacker.unused_data or (body and not unpacker.eof)):
+        raise zlib.error("the packed bytes end too early, or too late")
     return bytes(body)
 
 

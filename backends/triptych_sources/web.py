@@ -71,7 +71,7 @@ class WebSource:
                 parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.fragment
             )
             valid = valid and not parts.query and (parts.port or 1) > 0
-            parts.netloc.encode("idna" if not parts.netloc.isascii() else "ascii")
+            host = _ascii(parts.netloc)
         except ValueError:
             valid = False
         if not valid or "@" in location.partition("://")[2].partition("/")[0]:
@@ -80,8 +80,6 @@ class WebSource:
                 "https://host/ or https://host/sitemap.xml, without a user or password"
             )
         is_sitemap = bool(_NAMED.search(parts.path))
-        host = parts.netloc.lower()
-        host = host if host.isascii() else host.encode("idna").decode()
         path = quote(parts.path or "/", safe=_AS_IT_IS)
         if not is_sitemap and not path.endswith("/"):
             path += "/"
@@ -256,6 +254,7 @@ class WebSource:
         """An address in the one way in which it is asked for; "" if it is not of this site."""
         try:
             parts = urlsplit(urljoin(self._root, url.strip()))
+            parts = parts._replace(netloc=_ascii(parts.netloc))
             inside = parts.scheme in ("http", "https") and same_site(parts, urlsplit(self._root))
         except ValueError:
             return ""
@@ -263,7 +262,7 @@ class WebSource:
             return ""
         scheme = "https" if self._root.startswith("https") else parts.scheme
         path, query = (quote(each, safe=_AS_IT_IS) for each in (parts.path or "/", parts.query))
-        return f"{scheme}://{parts.netloc.lower()}{path}{'?' if query else ''}{query}"
+        return f"{scheme}://{parts.netloc}{path}{'?' if query else ''}{query}"
 
     def _add(self, found: SitemapEntry, now: datetime) -> None:
         url = self._address(found.url)
@@ -289,6 +288,15 @@ class WebSource:
         if not path or path.endswith("/"):
             path += "index.html"
         return _READABLE.sub(_decoded, path + mark + query)
+
+
+def _ascii(netloc: str) -> str:
+    """A host and port in lower case, and in Punycode if need be.
+
+    Raises:
+        ValueError: it cannot be a host.
+    """
+    return netloc.lower() if netloc.isascii() else netloc.encode("idna").decode("ascii").lower()
 
 
 def _decoded(found: re.Match[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -50,6 +51,14 @@ def source_sync(
     source = attrs.evolve(source, options=attrs.evolve(source.options, ocr=ocr))
     root = source.root(None if state is None else state / MIRRORS)
     return SourceSync(service, root, state=state)
+
+
+def forget_source(service: KnowledgeBase, settings: Settings, source: RememberedSource) -> None:
+    """Forget a source, but keep its documents; the mirror of a repository is removed."""
+    remembered_sources(service).forget(source)
+    state = state_folder(parse_location(settings.url))
+    if state is not None:
+        shutil.rmtree(state / MIRRORS / source.root(None).key, ignore_errors=True)
 
 
 def trust_source(settings: Settings, source: RememberedSource) -> None:

@@ -88,6 +88,18 @@ def test_a_source_that_is_away_fails_and_keeps_its_documents(
     assert [bool(row["synced_at"]) for row in listed] == [True, False]
 
 
+def test_most_documents_go_only_with_a_confirmation(shell: Shell, repo: str) -> None:
+    shell("add", repo)
+    (shell.directory / "work" / "a.md").unlink()
+    _commit(shell)
+    ran = shell("sync", "--json")
+    assert ran.code == 8
+    held = ran.json["held"][0]
+    assert (held["root"], held["names"]) == (repo, ["work/a.md"])
+    assert "are not listed any more" in shell("sync").both
+    assert shell("sync", "--yes").both.startswith("1 deleted")
+
+
 def test_a_source_can_be_synced_without_being_remembered(
     shell: Shell, repo: str, site: Site
 ) -> None:
@@ -102,7 +114,10 @@ def test_a_source_can_be_synced_without_being_remembered(
 def test_a_source_is_forgotten_with_or_without_its_documents(shell: Shell, repo: str) -> None:
     shell("add", repo)
     assert "Give --keep or --delete" in shell("remove", repo).both
+    mirrors = shell.store.with_name("kb.db.sync") / "mirrors"
+    assert list(mirrors.iterdir())
     assert "1 kept" in shell("remove", repo, "--keep").both
+    assert not list(mirrors.iterdir())
     assert _names(shell) == {"work/a.md"}
     shell("add", repo)
     shell("remove", repo, "--delete")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -67,15 +68,21 @@ class Site(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         super().__init__(("127.0.0.1", 0), Visit)
+        self.scheme = "http" if tls is None else "https"
+        if tls is not None:
+            # The handshake is the thread's of the request, as here it may fail.
+            self.socket = tls.wrap_socket(
+                self.socket, server_side=True, do_handshake_on_connect=False
+            )
         self.pages: dict[str, str | bytes | Page] = {}
         self.asked: list[tuple[str, Mapping[str, str]]] = []
         self.over = threading.Event()
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}/"
+        return f"{self.scheme}://127.0.0.1:{self.server_port}/"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         pass  # the other side hung up
@@ -99,8 +106,8 @@ def sitemap(*urls: str, modified: str = "", kind: str = "url") -> str:
 
 
 @contextmanager
-def web_site() -> Iterator[Site]:
-    site = Site()
+def web_site(tls: ssl.SSLContext | None = None) -> Iterator[Site]:
+    site = Site(tls)
     thread = threading.Thread(target=site.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     try:

@@ -360,7 +360,7 @@ def remove(
     """
     from triptych.sync import delete_documents_of, documents_of
     from triptych_factory.backends import check_local
-    from triptych_factory.sources import remembered_sources
+    from triptych_factory.sources import forget_source, remembered_sources
     from triptych_factory.syncing import remembered_roots
 
     settings = attrs.evolve(session.settings().without_llm(), embedder="none")
@@ -375,7 +375,7 @@ def remove(
         for path in paths:
             if is_location(path):
                 one = sources.at(path, dataset)
-                found.append(([one.root(None)], partial(sources.forget, one)))
+                found.append(([one.root(None)], partial(forget_source, service, settings, one)))
             else:
                 named = remembered.at(path, dataset).root
                 also = remembered.all_at(named.path, named.dataset_id)

@@ -108,7 +108,7 @@ class SourceSync:
             try:
                 before = known.pop(_WHOLE, None)
                 report = run.run(None, progress)
-                if not report.held and scanner.is_settled(known):
+                if scanner.is_settled(known):
                     record = SyncRecord(None, "", self._signature, scanner.revision)
                     known[_WHOLE] = record
                 run.changed = run.changed or before != known.get(_WHOLE)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import socket
+import ssl
 import zlib
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -331,6 +333,14 @@ def _no_gzip(visit: Visit) -> None:
     visit.answer(b"<p>hello", content_encoding="gzip")
 
 
+def _packed_otherwise(visit: Visit) -> None:
+    visit.answer(b"\x0b\x02\x80hello\x03", content_encoding="br")
+
+
+def _more_than_gzip(visit: Visit) -> None:
+    visit.answer(gzip.compress(b"<p>hello") + b"more", content_encoding="gzip")
+
+
 def _bomb(visit: Visit) -> None:
     visit.answer(gzip.compress(b"x" * (1 << 24)), content_encoding="gzip")
 
@@ -375,6 +385,7 @@ def _status(status: int, **headers: str) -> Page:
 HANGS = [_endless_headers, _endless_chunks, _endless_continues, _slow_body, _slow_headers, _silent]
 FAULTS = [
     *(_endless, _short, _cut_chunks, _cut_gzip, _no_gzip, _bomb, _nonsense, _loop, _itself),
+    *(_packed_otherwise, _more_than_gzip),
     *(_to_other, _to_name, _to_port, _to_file, _to_nothing),
     *(_status(500), _status(401), _status(404), _status(503, retry_after="9999"), _status(304)),
 ]
@@ -538,6 +549,44 @@ def test_private_addresses_are_refused_unless_trusted(kb: Service, site: Site, s
     assert sync().added == 1
 
 
+def test_a_name_that_leads_to_a_private_address_is_refused(site: Site) -> None:
+    url = site.url.replace("127.0.0.1", "localhost")
+    with WebSource(url) as source, pytest.raises(SourceError, match="which is refused"):
+        source.revision()
+    assert site.paths() == []
+
+
+PEM = Path(__file__).parents[2] / "support" / "loopback.pem"
+
+
+def test_pages_come_over_tls(kb: Service, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(PEM)
+    with web_site(tls) as site:
+        site.lists("/a", "/b")
+        # As servers behind others do, it says http.
+        away = site.url.replace("https", "http")
+        site.pages |= {
+            "/a": lambda visit: visit.answer(status=301, location=f"{away}c"),
+            "/b": "<p>two",
+            "/c": "<p>three",
+        }
+        root = SourceRoot(source=WebSource(site.url, private=True, delay=0), dataset_id="d")
+        refused = SourceSync(kb, root).sync()
+        assert "CERTIFICATE_VERIFY_FAILED" in _errors(refused)
+        monkeypatch.setenv("SSL_CERT_FILE", str(PEM))
+        assert SourceSync(kb, root).sync().added == 2
+        assert kb.get_document("d", "a").metadata["source_url"] == f"{site.url}c"
+
+
+def test_a_handshake_that_never_ends_is_cut_off(kb: Service) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"https://127.0.0.1:{silent.getsockname()[1]}/"
+        source = WebSource(url, private=True, delay=0, max_seconds=0.5)
+        report = SourceSync(kb, SourceRoot(source=source, dataset_id="d")).sync()
+    assert "took too long" in _errors(report)
+
+
 @pytest.mark.parametrize(
     "address",
     [
@@ -573,6 +622,14 @@ def test_what_is_no_address_of_a_site_is_refused(location: str) -> None:
     with pytest.raises(ValidationError) as caught:
         WebSource(location)
     assert "secret" not in str(caught.value)
+
+
+def test_a_name_of_a_host_in_its_own_letters_is_the_same_host() -> None:
+    from triptych_sources import open_source
+
+    assert open_source("https://Bücher.example/é").location == (
+        "https://xn--bcher-kva.example/%C3%A9/"
+    )
 
 
 def test_the_encoding_that_the_server_names_counts(kb: Service, site: Site, sync: Sync) -> None:
