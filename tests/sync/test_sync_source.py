@@ -145,6 +145,15 @@ def test_without_revisions_each_entry_is_asked_for_its_change(kb: Service, tmp_p
     assert _contents(kb) == {"a.md": "ONE", "b.md": "two"}
 
 
+def test_what_is_new_is_fetched_before_what_may_be_unchanged(kb: Service, tmp_path: Path) -> None:
+    shelf = Shelf({"a.md": "one", "b.md": "two"}, whole=False, versions=False)
+    _syncing(kb, shelf, tmp_path).sync()
+    shelf.calls.clear()
+    shelf.texts["z.md"] = "new"
+    _syncing(kb, shelf, tmp_path, workers=1).sync()
+    assert [call.partition("?")[0] for call in shelf.calls[2:]] == ["z.md", "a.md", "b.md"]
+
+
 def test_without_its_state_everything_is_fetched_and_nothing_written(
     kb: Service, tmp_path: Path
 ) -> None:
