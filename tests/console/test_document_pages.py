@@ -65,7 +65,7 @@ def outline_of(text: str) -> list[tuple[str, str, str]]:
 
 def test_headings_lead_to_their_places_in_the_text(kb: Service, ask: Client) -> None:
     kb.put_document("docs", "guide.md", GUIDE)
-    text = ask("GET", "/console/documents/docs/guide.md?from=0&to=7").text
+    text = ask("GET", "/console/documents/docs/guide.md?from=0&to=7&view=source").text
     found = outline_of(text)
     assert [(level, title) for level, _, title in found] == [
         ("1", "Guide"),
@@ -77,6 +77,12 @@ def test_headings_lead_to_their_places_in_the_text(kb: Service, ask: Client) -> 
         assert len(after) == 2
         assert re.sub("<[^>]*>", "", after[1].partition(">")[2]).startswith(begins)
     assert text.count('id="passage"') == 1
+    read = ask("GET", "/console/documents/docs/guide.md?from=0&to=7").text
+    assert outline_of(read) == found
+    assert re.findall(r'<span id="(at-\d+)"></span>(\w+)', read) == [
+        (goal, title.split()[0]) for _, goal, title in found
+    ]
+    assert read.count('id="passage"') == 1
 
 
 def test_a_source_file_s_outline_is_that_of_its_definitions(kb: Service, ask: Client) -> None:
@@ -237,9 +243,20 @@ def test_a_document_of_no_pages_has_none(desk: Desk) -> None:
     assert desk.ask("/console/pages/docs/none.md/1").status_code == 404
 
 
+def test_the_path_of_the_file_is_shown_to_whoever_sees_files(desk: Desk) -> None:
+    assert f"<code>{desk.file}</code>" in desk.ask(PDF).text
+    keys = KeyStore.of(desk.kb)
+    headers = {"Cookie": f"triptych_key={keys.add('docs', dataset_ids=['docs']).token}"}
+    app = create_app(desk.kb, console=True, authenticate=KeyAuthenticator(desk.kb, keys))
+    assert str(desk.folder) not in Client(app)("GET", PDF, headers=headers).text
+    desk.file.unlink()
+    assert str(desk.folder) not in desk.ask(PDF).text
+
+
 def not_drawn(desk: Desk, said: str) -> None:
     """Check that the page says why the file is not drawn, and that the picture is refused."""
-    text = desk.ask(PDF).text
+    # The path of the file itself, where it is there, is shown to whoever sees files.
+    text = re.sub(r'<pre class="copy file".*?</pre>', "", desk.ask(PDF).text)
     assert "<img" not in text
     assert said in text
     assert str(desk.folder) not in text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
@@ -15,16 +16,18 @@ from triptych.chunking import (
     FixedWindowChunker,
     MarkdownChunker,
     SentenceWindowChunker,
+    line_starts,
 )
 from triptych.errors import ConflictError, NotFoundError, TriptychError, ValidationError
-from triptych.records import Hit
+from triptych.records import DocumentInfo, Hit
 from triptych.service import KnowledgeBase
 from triptych.text import diff_lines
 from triptych_server.console.derivation import LISTED, derived_of, outline_of
 from triptych_server.console.file_pages import page_beside
 from triptych_server.console.folders import offered
+from triptych_server.console.markdown import LONGEST, is_markdown, rendered
 from triptych_server.console.site import Made, html, render, see_other
-from triptych_server.console.visit import Visit, check_linkable, path_of, where_of
+from triptych_server.console.visit import Visit, check_linkable, may, path_of, where_of
 from triptych_server.http.responses import ProblemError, problem_of
 
 _LISTED: Final = 200
@@ -32,6 +35,8 @@ CHUNKS: Final = 2_000
 """Chunks of a document that are drawn; of more, a sentence says so."""
 _DRAWN: Final = 400_000
 """Code points of a document that are drawn; what comes after is left out, with a word."""
+_LINKED: Final = 1_000
+"""Names that a document's links may mean, which are looked up."""
 _CUT: Final = 40_000
 """Code points of a text that are cut by a chunker that is tried."""
 _SORTS: Final = {
@@ -69,13 +74,15 @@ class Piece:
     """A part of a document's text: of one chunk, of two that overlap, or of none.
 
     ``chunks`` are the indexes of those that it is part of; ``passage`` says that it is of the
-    passage that was asked for, ``anchor`` is what a heading at its beginning is linked by.
+    passage that was asked for, ``anchor`` is what a heading at its beginning is linked by, and
+    ``line`` the number of the line that it begins, 0 within one.
     """
 
     text: str
     chunks: tuple[int, ...]
     passage: bool = False
     anchor: str = ""
+    line: int = 0
 
 
 class Span(NamedTuple):
@@ -87,12 +94,18 @@ class Span(NamedTuple):
 
 
 def pieces(
-    content: str, chunks: Sequence[Span], passage: tuple[int, int], headings: Collection[int] = ()
+    content: str,
+    chunks: Sequence[Span],
+    passage: tuple[int, int],
+    headings: Collection[int] = (),
+    lines: Sequence[int] = (),
 ) -> list[Piece]:
-    """A text cut wherever a chunk, the passage or a heading begins or ends; joined it is the
-    text."""
+    """A text cut wherever a chunk, the passage or a heading begins or ends, and where ``lines``
+    begin; joined it is the text."""
     start, end = passage
-    edges = {0, len(content), *(min(each, len(content)) for each in (*passage, *headings))}
+    cuts = (*passage, *headings, *lines)
+    edges = {0, len(content), *(min(each, len(content)) for each in cuts)}
+    number_at = {each: number for number, each in enumerate(lines, start=1)}
     for chunk in chunks:
         edges |= {min(chunk.start, len(content)), min(chunk.end, len(content))}
     found = []
@@ -105,12 +118,13 @@ def pieces(
         of = tuple(each.number for each in here)
         text = content[left:right]
         anchor = f"at-{left}" if left in headings else ""
-        found.append(Piece(text=text, chunks=of, passage=start <= left < end, anchor=anchor))
+        is_passage, line = start <= left < end, number_at.get(left, 0)
+        found.append(Piece(text=text, chunks=of, passage=is_passage, anchor=anchor, line=line))
     return found
 
 
 def document(visit: Visit) -> Made:
-    """A document: its text with its chunks, its layers, its versions."""
+    """A document as it is read, or its source with its chunks; its layers, its versions."""
     service = visit.service
     dataset_id, name = (visit.request.path_params[each] for each in ("dataset_id", "name"))
     history = list(service.history(dataset_id, name))
@@ -121,8 +135,22 @@ def document(visit: Visit) -> Made:
         shown = service.get_document(dataset_id, name, version=wanted)
     chunks, more = chunks_of(service, dataset_id, name) if shown is current else ([], False)
     passage = (visit.number("from", 0), visit.number("to", 0))
+    view = visit.one_of("view", ("read", "source"), "read")
     content = shown.content[:_DRAWN]
     outline = outline_of(shown, _DRAWN)
+    anchors = [each.start for each in outline[:LISTED]]
+    as_markdown = is_markdown(name, shown.metadata)
+    text = None
+    if view == "read" and as_markdown and len(content) <= LONGEST:
+        text = rendered(
+            content,
+            name,
+            passage=passage,
+            anchors=anchors,
+            known=partial(_known, service, dataset_id),
+            link=lambda other: visit.root + path_of("documents", dataset_id, other),
+        )
+    spans = [Span(each.chunk_index, each.start, each.end) for each in chunks]
     layers = {each: service.layer(dataset_id, name, each) for each in ("L0", "L1")}
     return {
         "dataset_id": dataset_id,
@@ -132,12 +160,19 @@ def document(visit: Visit) -> Made:
         "history": history,
         "chunks": chunks,
         "more_chunks": more,
+        "view": view,
+        "text": text,
+        "file": _file(visit, history[0]),
+        "too_long": as_markdown and len(content) > LONGEST,
         "pieces": pieces(
             content,
-            [Span(each.chunk_index, each.start, each.end) for each in chunks],
+            spans if view == "source" else [],
             passage,
-            {each.start for each in outline[:LISTED]},
-        ),
+            anchors,
+            line_starts(content),
+        )
+        if text is None
+        else [],
         "page": page_beside(visit, shown, passage),
         "outline": outline[:LISTED],
         "more_headings": max(len(outline) - LISTED, 0),
@@ -147,6 +182,21 @@ def document(visit: Visit) -> Made:
         "moments": {each.version: each.updated_at for each in history},
         "diff": _diff(visit, dataset_id, name),
     }
+
+
+def _file(visit: Visit, info: DocumentInfo) -> str:
+    """The path of the file that a document comes from, for whoever sees files of this machine; ""
+    where it is not there."""
+    locate = visit.server.service.options.locate
+    if locate is None or not may(visit.server.check_sees_all, visit.service, "files are"):
+        return ""
+    return str(locate()(info) or "")
+
+
+def _known(service: KnowledgeBase, dataset_id: str, names: Collection[str]) -> set[str]:
+    """Which of the names are documents of the dataset."""
+    where = {"$name": {"$in": sorted(names)[:_LINKED]}}
+    return {each.name for each in service.list_documents(dataset_id, where=where)}
 
 
 def chunks_of(service: KnowledgeBase, dataset_id: str, name: str) -> tuple[list[Hit], bool]:

@@ -18,7 +18,8 @@ from starlette.responses import RedirectResponse, Response
 import triptych
 from triptych.errors import AuthenticationError, TriptychError
 from triptych.runtime import SEARCHES
-from triptych.text import matches, visible
+from triptych.text import visible
+from triptych_server.console.markdown import excerpt, marked
 from triptych_server.console.visit import (
     KEY_COOKIE,
     TOKEN_COOKIE,
@@ -58,16 +59,6 @@ Made = Mapping[str, Any] | Response
 """What a page's template is given, or another answer in its place."""
 
 
-def marked(text: str, terms: tuple[str, ...]) -> Markup:
-    """A text with the words of a query marked, as HTML."""
-    parts, at = [], 0
-    for start, end, _ in matches(text, terms):
-        if start >= at:
-            parts += [Markup.escape(text[at:start]), Markup("<mark>%s</mark>") % text[start:end]]
-            at = end
-    return Markup("").join([*parts, Markup.escape(text[at:])])
-
-
 def moment(value: datetime | None) -> Markup:
     """A moment as a person reads it, and as a machine does."""
     if value is None:
@@ -90,7 +81,13 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    made.filters |= {"marked": marked, "moment": moment, "score": score, "visible": visible}
+    made.filters |= {
+        "excerpt": excerpt,
+        "marked": marked,
+        "moment": moment,
+        "score": score,
+        "visible": visible,
+    }
     made.globals |= {
         "field_of": field_of,
         "is_filtered_by": is_filtered_by,
