@@ -44,6 +44,7 @@ PAGES = [
     "/",
     "/?q=green+tea&d=docs&lanes=1&steps=1&numbers=1&why=coffee.md",
     "/?q=kettle+%22no+phrase%22",
+    "/?q=green+tea&judge=1",
     "/?q=zebra&d=docs&mode=bm25&plain=1",
     "/console/ask",
     "/console/replay",
@@ -187,13 +188,13 @@ def check_by_axe(page: Any) -> None:
 def test_a_document_is_found_judged_and_opened_by_keyboard(browser: Any, url: str) -> None:
     with Watched(browser, url) as page:
         page.goto("/console/connect")
-        page.goto("/")
+        page.goto("/?judge=1")
         press(page, "Escape")
         page.evaluate("document.activeElement.blur()")
         press(page, "/")
         page.keyboard.type("green tea")
         press(page, "Enter")
-        page.wait_for_url("**q=green+tea*")
+        page.wait_for_url("**mode=*")  # the form was sent
         press(page, "j", "j", "k")
         assert page.evaluate("document.activeElement.id") == "hit-1"
         press(page, "r")
@@ -217,6 +218,52 @@ def test_a_document_is_found_judged_and_opened_by_keyboard(browser: Any, url: st
         press(page, "j", "Enter")
         page.wait_for_url("**/console/documents/**")
         assert page.locator("#passage").is_visible()
+
+
+def test_hits_come_while_one_types_and_back_leads_to_the_last_question(
+    browser: Any, url: str, kb: Service
+) -> None:
+    with Watched(browser, url) as page:
+        page.goto("/?q=roasted")
+        page.fill("[name=q]", "a zeppel")
+        page.fill("[name=q]", "green tea")
+        page.locator("#hit-1", has_text="steeps").wait_for()
+        assert page.url.endswith("/?q=green+tea&k=10")
+        assert page.evaluate("document.activeElement.id") == "q"
+        assert page.inner_text("[data-said]") == page.inner_text("#hits")
+        check_by_axe(page)
+        page.click("#hit-1 a")
+        page.wait_for_url("**/console/documents/**")
+        page.go_back()
+        page.locator("#hit-1", has_text="steeps").wait_for()
+        assert page.input_value("[name=q]") == "green tea"
+        page.go_back()
+        page.locator("#hit-1", has_text="roasted").wait_for()
+        assert page.input_value("[name=q]") == "roasted"
+        logged = {each.text for each in QuestionLog(kb.capabilities.settings).questions()}
+        assert not {each for each in logged if "zeppel" in each and "zeppelin" not in each}
+
+
+@pytest.mark.process
+def test_one_box_searches_and_asks_and_a_question_may_follow(browser: Any) -> None:
+    model = FakeLLM(lambda *_: "Green tea steeps [1].")
+    with triptych.open("memory://", embedder="hash", llm=model) as kb:
+        kb.put_document("docs", "tea.md", "# Tea\n\nGreen tea steeps for two minutes.")
+        with served(kb, console=True) as url, Watched(browser, url) as page:
+            page.goto("/?q=milk")
+            page.fill("[name=q]", "how does green tea steep")
+            page.get_by_role("button", name="Ask", exact=True).click()
+            page.locator("#source-1", has_text="two minutes").wait_for()
+            page.locator("#hit-1", has_text="two minutes").wait_for()
+            assert page.url.startswith(f"{url}/console/ask?q=how+does")
+            assert page.inner_text("nav [aria-current]") == "Ask"
+            check_by_axe(page)
+            page.get_by_label("A question that follows").fill("and black tea?")
+            press(page, "Enter")
+            page.locator(".turn", has_text="how does green tea steep").wait_for()
+            assert page.locator("#answer").count() == 1
+            page.go_back()
+            page.wait_for_url("**/?q=milk")
 
 
 @pytest.mark.process
@@ -438,7 +485,7 @@ def test_a_version_is_restored_by_keyboard(browser: Any, url: str, kb: Service) 
 @pytest.mark.process
 def test_two_settings_are_compared_by_keyboard(browser: Any, url: str, kb: Service) -> None:
     with Watched(browser, url) as page:
-        page.goto("/?q=green+tea&d=docs")
+        page.goto("/?q=green+tea&d=docs&judge=1")
         press(page, "j", "r")
         page.wait_for_selector('[aria-pressed="true"]')
         page.goto("/console/golden")

@@ -28,7 +28,9 @@ def test_an_answered_judgement_survives_a_kill(store: str, workers: str, tmp_pat
         started(tmp_path, "--write", "--workers", workers, store=url) as served,
         httpx.Client(base_url=served.url, timeout=60) as browser,
     ):
-        found = re.search(r'name="form_token" value="([^"]+)"', browser.get("/?q=kettle").text)
+        found = re.search(
+            r'name="form_token" value="([^"]+)"', browser.get("/?q=kettle&judge=1").text
+        )
         assert found is not None
         form = {"q": "kettle", "dataset": "docs", "name": "a.md", "verdict": "right"}
         answer = browser.post("/console/golden", data={"form_token": found[1], **form})

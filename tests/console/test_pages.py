@@ -19,6 +19,7 @@ from support.asgi import Client
 from support.console import HOSTILE, TOKEN, post, read
 from support.servers import served
 from triptych.errors import ProviderError
+from triptych.question_log import QuestionLog
 from triptych.records.serialization import to_json
 from triptych.service import Service
 from triptych_server.console.documents import Span, pieces
@@ -150,7 +151,13 @@ def test_hits_are_judged_kept_compared_and_exported(kb: Service, ask: Client) ->
         for verdict in ("wrong", "right"):
             form = {"q": question, "dataset": "docs", "name": name, "verdict": verdict}
             assert post(ask, "/console/golden", **form).status_code == 303
-    assert 'aria-pressed="true">right' in ask("GET", "/?q=green+tea&d=docs").text
+    assert 'aria-pressed="true">right' in ask("GET", "/?q=green+tea&d=docs&judge=1").text
+    assert (
+        "<button"
+        not in ask("GET", "/?q=green+tea&d=docs")
+        .text.partition('id="hits"')[2]
+        .partition("</section>")[0]
+    )
     text = ask("GET", "/console/golden?dataset=docs&a=mode%3Dbm25&b=mode%3Dhybrid").text
     assert "paired, 2 questions" in text
     saved = ask("GET", "/console/golden?dataset=docs&download=1")
@@ -219,20 +226,85 @@ def test_an_answer_links_its_citations_and_marks_what_cites_nothing(answering: C
     text = answering("GET", "/console/ask?q=How+long+does+green+tea+steep?").text
     assert 'Three minutes <a class="cite" href="#source-1">[1]</a>.' in text
     assert '<span class="uncited">Or not.</span>' in text
-    assert re.search(r'<li id="source-1" value="1"><a href="[^"]*&amp;to=\d+#passage">', text)
-    assert '<span class="badge ok">fresh</span>' in text
+    assert re.search(r'<li id="source-1" value="1" class="card"><a href="[^"]*&amp;to=\d+#p', text)
+    assert "fresh</span>" not in text
     assert "&lt;b&gt;three" in text
 
 
 def test_an_answer_is_streamed_and_ends_with_the_page_s_part(answering: Client) -> None:
-    asked = answering("GET", "/console/ask/stream?q=How+long+does+green+tea+steep?")
+    path = "?q=How+long+does+green+tea+steep?"
+    asked = answering("GET", f"/console/ask/stream{path}", headers=TOKEN)
     events = re.findall(r"event: (\w+)\ndata: (.*)\n\n", asked.text)
     assert [name for name, _ in events][-1] == "answer"
     said = "".join(json.loads(data)["text"] for name, data in events if name == "text")
     assert said == "Three minutes [1]. Or not."
     shown = json.loads(events[-1][1])["html"].partition("What the model saw")[0]
     assert "source-1" in shown
-    assert shown.strip() in answering("GET", "/console/ask?q=How+long+does+green+tea+steep?").text
+    assert shown.strip() in answering("GET", f"/console/ask{path}", headers=TOKEN).text
+
+
+def test_a_question_that_follows_is_asked_with_what_was_said(tmp_path: Path) -> None:
+    said: list[str] = []
+
+    def answer(prompt: str, text: str) -> str:
+        said.append(f"{prompt} {text}")
+        return "It **steeps**:\n\n- three minutes [1]"
+
+    with triptych.open(tmp_path / "asked.db", embedder="hash", llm=FakeLLM(answer)) as kb:
+        kb.put_document("docs", "tea.md", "# Tea\n\nGreen tea steeps for three minutes.")
+        ask = Client(create_app(kb, console=True))
+        first = ask(
+            "GET", "/console/ask?q=How+long+does+green+tea+steep?&d=docs", headers=TOKEN
+        ).text
+        assert "It <strong>steeps</strong>" in first
+        turns = re.findall(r'name="(asked|answered)" value="([^"]*)"', first)
+        assert [name for name, _ in turns] == ["asked", "answered"]
+        assert 'action="/console/ask?d=docs"' in first
+        form = {
+            "q": "Why does green tea steep so long?",
+            **{name: unescape(value) for name, value in turns},
+        }
+        for path in ("/console/ask?d=docs", "/console/ask/stream?d=docs"):
+            said.clear()
+            answered = post(ask, path, **form)
+            assert answered.status_code == 200
+            assert "How long does green tea steep?" in answered.text
+            assert "How long does green tea steep?" in said[0]
+        sent = {**form, "form_token": "another"}
+        assert ask("POST", "/console/ask", data=sent, headers=TOKEN).status_code == 403
+
+
+def test_hits_alone_come_while_a_query_is_typed_and_nothing_is_logged_or_asked(
+    tmp_path: Path,
+) -> None:
+    llm = FakeLLM(lambda *_: "No.")
+    part = {"X-Part": "results"}
+    with triptych.open(tmp_path / "p.db", embedder="none", llm=llm, question_log=True) as kb:
+        kb.put_document("docs", "tea.md", "# Tea\n\nGreen tea.")
+        ask = Client(create_app(kb, console=True))
+        for path in ("/?q=zepp", "/?q=green", "/?q=", "/console/ask?q=zepp"):
+            answer = ask("GET", path, headers=part)
+            assert "<html" not in answer.text
+            assert read(answer.text).open == []
+            assert "default-src 'none'" in answer.headers["content-security-policy"]
+        assert "green" in ask("GET", "/?q=green", headers=part).text
+        log = QuestionLog(kb.capabilities.settings)
+        assert llm.texts == []
+        assert list(log.questions()) == []
+        ask("GET", "/?q=zeppelin")
+        assert [each.text for each in log.questions()] == ["zeppelin"]
+
+
+def test_a_hit_says_where_it_is_from(kb: Service, ask: Client) -> None:
+    kb.put_document("docs", "guide/pots/a.md", "# Pots\n\n## Clay\n\nA teapot.")
+    kb.put_document("docs", "named.md", "A teapot.", {"title": "The <b>pot</b>"})
+    text = ask("GET", "/?q=teapot&d=docs").text
+    day = f"{kb.get_document('docs', 'named.md').updated_at:%Y-%m-%d}"
+    assert '#passage"><bdi>Pots</bdi></a>' in text
+    assert "<bdi>docs</bdi> / <bdi>guide / pots / a.md</bdi> · <bdi>Clay</bdi> · line" in text
+    assert "<bdi>The &lt;b&gt;pot&lt;/b&gt;</bdi>" in text
+    assert f">{day}</time>" in text
+    assert "fresh</span>" not in text
 
 
 @pytest.mark.parametrize("path", ["/console/ask", "/console/ask/stream"])
@@ -372,7 +444,7 @@ def test_behind_tls_the_cookies_are_bound_to_the_host(
 @pytest.mark.parametrize(
     ("asked", "back"),
     [
-        ("/?q=green+tea&d=docs", "/?q=green+tea&d=docs"),
+        ("/?q=green+tea&judge=1", "/?q=green+tea&judge=1"),
         ("/console/documents/docs/guide%2Ftea.md", None),
         ("/console/sign-in", "/"),
     ],
@@ -473,7 +545,7 @@ def test_a_mounted_app_links_below_its_root(kb: Service) -> None:
     from starlette.routing import Mount
 
     ask = Client(Starlette(routes=[Mount("/kb", create_app(kb, write=True, console=True))]))
-    text = ask("GET", "/kb/?q=green+tea&d=docs").text
+    text = ask("GET", "/kb/?q=green+tea&d=docs&judge=1").text
     links = re.findall(r'(?:href|action|src)="([^"#]*)', text)
     assert links
     assert all(each.startswith("/kb/") for each in links if each)

@@ -77,8 +77,10 @@ def test_fields_alone_are_refused_alike_over_http(ask: Client) -> None:
 def test_a_question_is_asked_without_the_query_language(ask: Client, kb: Service) -> None:
     for path in ("/console/ask", "/console/ask/stream"):
         text = ask("GET", f"{path}?q=Is+a+%22failed+request%22+-draft").text
-        assert "draft.md" in text
-        assert "draft.md" not in ask("GET", f"{path}?q=%22failed+request%22+-draft&syntax=1").text
+        assert "docs/draft.md" in text
+        assert (
+            "docs/draft.md" not in ask("GET", f"{path}?q=%22failed+request%22+-draft&syntax=1").text
+        )
 
 
 def test_a_kept_question_is_searched_as_it_was(tmp_path: Path) -> None:

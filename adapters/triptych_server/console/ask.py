@@ -6,6 +6,7 @@ import json
 import re
 from contextlib import aclosing
 from typing import Any, Final
+from urllib.parse import urlencode
 
 import attrs
 from markupsafe import Markup
@@ -14,16 +15,17 @@ from starlette.responses import Response
 
 from triptych.answers import Answer, AnswerSentence, AnswerStream, Fate, render_piece
 from triptych.errors import StoreError, TriptychError
+from triptych.records import Message
 from triptych.records.serialization import to_json
-from triptych.service import KnowledgeBase
-from triptych_server.console.search import Bench
-from triptych_server.console.site import Made, render
+from triptych_server.console.search import Bench, bench
+from triptych_server.console.site import Made, html, render
 from triptych_server.console.visit import Visit, visit_of
 from triptych_server.http.responses import note_failure, problem_of
 from triptych_server.http.server import Caller, Server
 from triptych_server.http.streams import COMMENT, Parts, StreamedResponse, event, pieces_of
 
 _CITED: Final = re.compile(r"\[(\d{1,4})\]")
+_STRONG: Final = re.compile(r"\*\*([^*<>]+)\*\*")
 _BUDGET: Final = 2_000
 _LEFT_OUT: Final = 50
 """Passages that were found and left out, of which a row is shown; of more, a sentence says so."""
@@ -38,26 +40,24 @@ _FATES: Final[dict[Fate, str]] = {
 
 
 def ask(visit: Visit) -> Made:
-    """The page of questions; with one, its answer."""
-    service = visit.service
-    asked = Bench.of(visit)
-    made: dict[str, Any] = {
-        "asked": asked,
-        "has_model": service.llm is not None,
-        "budget": _budget(visit),
-        "answer": None,
-        "failed": None,
-    }
-    if asked.text and service.llm is not None:
-        try:
-            answer = service.ask(asked.text, **_options(visit, asked))
-            made |= _shown(service, answer)
-        except StoreError:
-            raise
-        except TriptychError as error:
-            note_failure(visit.request.scope, error)
-            made["failed"] = visit.message_of(error)
-    return made
+    """The page of a search whose first button asks; with a question, the answer above the hits."""
+    made = bench(visit, asks=True)
+    if isinstance(made, Response) or not made["asked"].text or not made["has_model"]:
+        return made
+    try:
+        answer = visit.service.ask(made["asked"].text, **_options(visit, made["asked"]))
+        return {**made, **_shown(visit, answer)}
+    except StoreError:
+        raise
+    except TriptychError as error:
+        note_failure(visit.request.scope, error)
+        return {**made, "unanswered": visit.message_of(error)}
+
+
+def follow(visit: Visit) -> Response:
+    """The page of `ask` for a question that follows an answer; the form has what was said."""
+    made = ask(visit)
+    return made if isinstance(made, Response) else html(render("ask", visit, **made))
 
 
 def _budget(visit: Visit) -> int:
@@ -69,17 +69,23 @@ def _options(visit: Visit, asked: Bench) -> dict[str, Any]:
     # A quote or a minus in a question is no operator, unless the URL says so.
     left_out = {"top_k", "offset"} if visit.one("syntax") else {"top_k", "offset", "syntax"}
     options = {name: each for name, each in asked.options.items() if name not in left_out}
-    return {**asked.places, **options, "token_budget": _budget(visit)}
+    turns = [
+        Message(role="user" if name == "asked" else "assistant", content=said.replace("\r\n", "\n"))
+        for name, said in visit.form
+        if name in ("asked", "answered")
+    ]
+    return {**asked.places, **options, "token_budget": _budget(visit), "conversation": turns}
 
 
-def _shown(service: KnowledgeBase, answer: Answer) -> dict[str, Any]:
+def _shown(visit: Visit, answer: Answer) -> dict[str, Any]:
     """What the page shows of an answer; its citations are verified."""
     pack, receipt = answer.pack, answer.receipt
     left_out = [each for each in receipt.context.considered if each.number is None]
     return {
         "answer": answer,
+        "asked_in": urlencode(visit.kept("q")),
         "text": linked(answer),
-        "verified": {each.number: service.verify(each.citation) for each in answer.citations},
+        "verified": {each.number: visit.service.verify(each.citation) for each in answer.citations},
         "held": [
             (piece, pack.count(render_piece(piece, pack.format, pack.mark)))
             for piece in pack.pieces
@@ -88,18 +94,21 @@ def _shown(service: KnowledgeBase, answer: Answer) -> dict[str, Any]:
         "more": max(len(left_out) - _LEFT_OUT, 0),
         "fates": _FATES,
         "receipt": json.dumps(to_json(receipt), ensure_ascii=False, indent=1),
-        "failed": None,
+        "unanswered": None,
     }
 
 
 def linked(answer: Answer) -> Markup:
     """The answer's text, its citations as links to the list below, bare sentences marked."""
-    parts = []
+    parts, at = [], 0
     for sentence in answer.sentences:
         text = _marked(answer, sentence)
         text = Markup(_CITED.sub(r'<a class="cite" href="#source-\1">[\1]</a>', text))
+        parts.append(Markup.escape(answer.text[at : sentence.start]))
         parts.append(text if sentence.numbers else Markup('<span class="uncited">%s</span>') % text)
-    return Markup(" ").join(parts) if parts else Markup.escape(answer.text)
+        at = sentence.end
+    shown = Markup("").join([*parts, Markup.escape(answer.text[at:])])
+    return Markup(_STRONG.sub(r"<strong>\1</strong>", str(shown)))  # a Markup would escape the tag
 
 
 def _marked(answer: Answer, sentence: AnswerSentence) -> str:
@@ -131,7 +140,7 @@ async def stream(server: Server, request: Request) -> Response:
                 yield event("text", {"text": piece}) if piece else COMMENT
 
         def whole() -> bytes:
-            return render("answer", visit, **_shown(service, answering.answer))
+            return render("answer", visit, **_shown(visit, answering.answer))
 
         yield event("answer", {"html": (await caller.run(whole)).decode()})
 

@@ -19,9 +19,10 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import Markup
 
+from triptych.answers import Citation
 from triptych.chunking import MARKDOWN, kind_of, line_starts, unify_line_ends
 from triptych.records import Hit, Layer, Metadata
-from triptych.text import matches, snippet, split_sentences
+from triptych.text import matches, snippet, split_sentences, titles_of
 
 LONGEST: Final = 100_000
 """Code points of a document that is rendered; the worst Markdown of this length takes 5 s."""
@@ -210,29 +211,42 @@ def _resolve(
 # An excerpt
 
 
+def title(hit: Hit) -> str:
+    """What the document of a hit is called: by its metadata, its heading, or its name."""
+    said = [hit.metadata.get("title"), *titles_of(hit.heading_path)[:1]]
+    named = hit.doc_name.rstrip("/").rpartition("/")[2] or hit.dataset_id
+    return next((each for each in said if isinstance(each, str) and each.strip()), named)
+
+
 def excerpt(hit: Hit) -> Markup:
     """What a hit says, on a few lines: from a sentence to the end of one where that is near.
 
     Markdown without its marks, a heading left out that is in the hit's path; the words of the query
     are marked.
     """
-    if hit.layer != Layer.DETAIL or is_markdown(hit.doc_name, hit.metadata):
-        runs = list(_runs(_parser().parse(hit.content[:LONGEST]), hit.heading_path))
-        runs = runs or list(_runs(_parser().parse(hit.content[:LONGEST]), ()))
-    else:
-        runs = [(hit.content, "")]
+    reads = hit.layer != Layer.DETAIL or is_markdown(hit.doc_name, hit.metadata)
+    return _shortened(hit.content, hit.terms, hit.heading_path, reads=reads)
+
+
+def quoted(citation: Citation) -> Markup:
+    """What a cited passage says, as an `excerpt`."""
+    reads = citation.layer != Layer.DETAIL or is_markdown(citation.doc_name, {})
+    return _shortened(citation.text, (), citation.heading_path, reads=reads)
+
+
+def _shortened(content: str, terms: tuple[str, ...], path: Sequence[str], *, reads: bool) -> Markup:
+    tokens = _parser().parse(content[:LONGEST]) if reads else ()
+    runs = list(_runs(tokens, path)) or list(_runs(tokens, ())) or [(content, "")]
     runs = [(re.sub(r"\s+", " ", text), style) for text, style in runs]
     whole = "".join(text for text, _ in runs)
-    start, end = _window(whole, hit.terms)
+    start, end = _window(whole, terms)
     parts, at = [], 0
     for text, style in runs:
-        shown = marked(text[max(start - at, 0) : max(end - at, 0)], hit.terms)
+        shown = marked(text[max(start - at, 0) : max(end - at, 0)], terms)
         parts.append(Markup(f"<{style}>{shown}</{style}>") if style and shown else shown)
         at += len(text)
-    before, after = ("… " if start else ""), ("" if end >= len(whole.rstrip()) else " …")
-    return Markup("").join(
-        [before, *parts, "" if whole[:end].endswith(tuple(".!?。！？")) else after]
-    )
+    is_whole = end >= len(whole.rstrip()) or whole[:end].endswith(tuple(".!?。！？"))
+    return Markup("").join(["… " if start else "", *parts, "" if is_whole else " …"])
 
 
 def _runs(tokens: Sequence[Token], path: Sequence[str]) -> Iterator[tuple[str, str]]:

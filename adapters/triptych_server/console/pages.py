@@ -42,14 +42,15 @@ def console_routes(server: Server) -> Iterator[RawRoute]:
     site = Site(server)
     one = "/console/documents/{dataset_id}/{name}"
 
-    def stream(page: str, answer: Endpoint, method: str = "POST") -> RawRoute:
+    def stream(page: str, answer: Endpoint, *methods: str) -> RawRoute:
         path, name = f"/console/{page}/stream", f"console_{page}_stream"
-        return RawRoute(path, answer, methods=[method], name=name)
+        return RawRoute(path, answer, methods=methods or ["POST"], name=name)
 
     yield from site.static()
     yield from site.page("/", "search", search.bench, costs=True)
     yield from site.page("/console/ask", "ask", ask.ask, long=True, costs=True)
-    yield stream("ask", partial(ask.stream, server), "GET")
+    yield from site.form("/console/ask", "ask_post", ask.follow, long=True)
+    yield stream("ask", partial(ask.stream, server), "GET", "POST")
     yield from site.page("/console/replay", "replay", replay.form)
     yield from site.form("/console/replay", "replay_post", replay.replayed, long=True)
     yield from site.page(

@@ -6,14 +6,14 @@ import json
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from typing import Any, Final
 
 import attrs
 
 from triptych.errors import NotFoundError, StoreError, TriptychError
 from triptych.question_log import unlogged
-from triptych.records import DocumentInfo, Explanation, Layer, Mode, Query, Result
+from triptych.records import DocumentInfo, Explanation, Hit, Layer, Mode, Query, Result
 from triptych.search import ParsedQuery, parse_query, traced
 from triptych.service import KnowledgeBase
 from triptych_adapters import did_you_mean
@@ -22,7 +22,7 @@ from triptych_adapters.wire import PIPELINE_ROUTES, ROUTES
 from triptych_server.console.folders import offered
 from triptych_server.console.gaps import is_logged
 from triptych_server.console.golden import grades_of
-from triptych_server.console.site import Made
+from triptych_server.console.site import Made, html, render
 from triptych_server.console.steps import table_of, ways
 from triptych_server.console.visit import Visit, is_filtered_by, where_of, whole_of
 from triptych_server.http.responses import note_failure
@@ -55,8 +55,11 @@ class Bench:
     pipeline: str = ""
 
     @classmethod
-    def of(cls, visit: Visit) -> Bench:
-        """The search that a URL describes; without datasets it is over all of them."""
+    def of(cls, visit: Visit, *, asks: bool = False) -> Bench:
+        """The search that a URL describes; without datasets it is over all of them.
+
+        A quote or a minus of a question is no operator, unless the URL says so.
+        """
         known = list(visit.service.list_datasets())
         chosen = tuple(visit.several("d"))
         for each in chosen:
@@ -72,7 +75,8 @@ class Bench:
                 options[name] = value
         if visit.one("fresh_only"):
             options["fresh_only"] = True
-        options["syntax"] = not visit.one("plain")  # also where a pipeline has its own choice
+        in_words = visit.one("plain") or (asks and not visit.one("syntax"))
+        options["syntax"] = not in_words  # also where a pipeline has its own choice
         if (version := whole_of(str(options.get("as_of", "")))) is not None:
             options["as_of"] = version
         return cls(
@@ -154,10 +158,13 @@ class Bench:
         return found
 
 
-def bench(visit: Visit) -> Made:
-    """The first page: the query and what it finds."""
+def bench(visit: Visit, *, asks: bool = False) -> Made:
+    """The first page, the query and what it finds; or what it finds alone, while it is typed.
+
+    ``asks`` says that the question is for a model first.
+    """
     service = visit.service
-    asked = Bench.of(visit)
+    asked = Bench.of(visit, asks=asks)
     known = asked.known
     listed = [
         info
@@ -166,6 +173,10 @@ def bench(visit: Visit) -> Made:
     ]
     made: dict[str, Any] = {
         "asked": asked,
+        "asks": asks,
+        "has_model": service.llm is not None,
+        "answer": None,
+        "unanswered": None,
         "modes": [str(Mode.HYBRID), *service.lanes],
         "layers": [str(layer) for layer in reversed(Layer)],
         "ways": ways(service),
@@ -182,9 +193,14 @@ def bench(visit: Visit) -> Made:
         "recent": _recent(service, known) if not asked.text else [],
         "calls": {},
         "grades": {},
+        "infos": {},
         "listed": False,
     }
-    return {**made, **_answer(visit, asked)} if asked.text else made
+    is_part = visit.request.headers.get("x-part") == "results"
+    if asked.text:
+        with unlogged() if is_part or asks else nullcontext():  # `ask` logs it, or Enter will
+            made |= _answer(visit, asked)
+    return html(render("results", visit, **made)) if is_part else made
 
 
 def _answer(visit: Visit, asked: Bench) -> dict[str, Any]:
@@ -204,6 +220,7 @@ def _answer(visit: Visit, asked: Bench) -> dict[str, Any]:
                 around.enter_context(unlogged())
             stages = around.enter_context(traced()) if visit.one("steps") else None
             made["result"] = asked.search(service)
+        made["infos"] = _infos(service, made["result"].hits)
         made["steps"] = None if stages is None else table_of(stages)
         if visit.one("lanes"):
             made["lanes"] = lanes(service, asked)
@@ -222,6 +239,18 @@ def _answer(visit: Visit, asked: Bench) -> dict[str, Any]:
         url = f"{visit.request.url.scheme}://{visit.request.url.netloc}{visit.root}"
         made["calls"] = asked.calls(service, url, key=visit.server.authenticate is not None)
     return made
+
+
+def _infos(service: KnowledgeBase, hits: Sequence[Hit]) -> dict[tuple[str, str], DocumentInfo]:
+    """The documents of hits, by dataset and name; those of whole folders have none."""
+    names: dict[str, set[str]] = {}
+    for hit in hits:
+        names.setdefault(hit.dataset_id, set()).add(hit.doc_name)
+    return {
+        (dataset_id, info.name): info
+        for dataset_id, those in names.items()
+        for info in service.list_documents(dataset_id, where={"$name": {"$in": sorted(those)}})
+    }
 
 
 @unlogged()

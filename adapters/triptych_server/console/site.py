@@ -19,7 +19,7 @@ import triptych
 from triptych.errors import AuthenticationError, TriptychError
 from triptych.runtime import SEARCHES
 from triptych.text import visible
-from triptych_server.console.markdown import excerpt, marked
+from triptych_server.console.markdown import excerpt, marked, quoted, title
 from triptych_server.console.visit import (
     KEY_COOKIE,
     TOKEN_COOKIE,
@@ -59,12 +59,15 @@ Made = Mapping[str, Any] | Response
 """What a page's template is given, or another answer in its place."""
 
 
-def moment(value: datetime | None) -> Markup:
-    """A moment as a person reads it, and as a machine does."""
+def moment(value: datetime | None, *, day: bool = False) -> Markup:
+    """A moment, or its day, as a person reads it, and as a machine does."""
     if value is None:
         return Markup("–")
     iso = value.isoformat(timespec="seconds")
-    return Markup('<time datetime="%s">%s</time>') % (iso, f"{value:%Y-%m-%d %H:%M}")
+    return Markup('<time datetime="%s">%s</time>') % (
+        iso,
+        f"{value:%Y-%m-%d}{'' if day else f'{value: %H:%M}'}",
+    )
 
 
 def score(value: float | None) -> str:
@@ -82,11 +85,7 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
     )
     made.filters |= {
-        "excerpt": excerpt,
-        "marked": marked,
-        "moment": moment,
-        "score": score,
-        "visible": visible,
+        each.__name__: each for each in (excerpt, marked, moment, quoted, score, title, visible)
     }
     made.globals |= {
         "field_of": field_of,

@@ -34,17 +34,17 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
 });
 
-for (const block of document.querySelectorAll("pre.copy")) {
-  const button = document.createElement("button");
-  button.type = "button";
-  button.className = "quiet";
-  button.textContent = "Copy";
-  button.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(block.querySelector("code").textContent);
-    button.textContent = "Copied";
-  });
-  block.after(button);
+function offerCopies(within) {
+  for (const block of within.querySelectorAll("pre.copy")) {
+    const button = made("button", { type: "button", className: "quiet" }, "Copy");
+    button.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(block.querySelector("code").textContent);
+      button.textContent = "Copied";
+    });
+    block.after(button);
+  }
 }
+offerCopies(document);
 
 // The events of an answer that is sent in parts, to the last; one that is refused or breaks off throws.
 async function* events(answer, last) {
@@ -136,29 +136,74 @@ async function put(form, files, said) {
   }
 }
 
-// An answer is read as the model writes it; the whole of it, with its sources, comes last.
-for (const form of document.querySelectorAll("form[data-stream]")) {
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    const asked = new URLSearchParams(new FormData(form));
-    const shown = document.querySelector("[data-answer]");
-    history.replaceState(null, "", `?${asked}`);
-    shown.replaceChildren(made("p", { className: "answer" }, "…"));
-    try {
-      const answer = await fetch(`${form.dataset.stream}?${asked}`, { headers: { Accept: "text/event-stream" } });
-      let text = "";
-      for await (const [name, value] of events(answer, "answer")) {
-        if (name === "text") shown.firstChild.textContent = text += value.text;
-        else shown.innerHTML = value.html;
-      }
-    } catch (error) {
-      const failed = made("p", { className: "failed" }, why(error));
-      failed.setAttribute("role", "alert");
-      if (shown.firstChild.textContent === "…") shown.replaceChildren(failed);
-      else shown.append(failed);
-    }
-  });
+// Where one is, in the menu too. Back leads to what was there, made again by the server.
+let here = location.pathname + location.search;
+function be(url, step = "pushState") {
+  history[step](null, "", url);
+  here = location.pathname + location.search;
+  for (const link of document.querySelectorAll("nav[aria-label=Console] a"))
+    link.pathname === location.pathname ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current");
 }
+addEventListener("popstate", () => { if (here !== location.pathname + location.search) location.reload(); });
+
+// The part of a page that lists, without the rest; an older request is given up.
+let older;
+async function list(url) {
+  older?.abort();
+  older = new AbortController();
+  const shown = document.querySelector("[data-results]");
+  try {
+    const answer = await fetch(url, { signal: older.signal, headers: { "X-Part": "results", Accept: "text/html" } });
+    if (!answer.ok) return false;
+    shown.innerHTML = await answer.text();
+  } catch { return false; } // given up, or the server is away: Enter says so
+  offerCopies(shown);
+  document.querySelector("[data-said]").textContent = shown.querySelector("h2")?.textContent ?? "";
+  return true;
+}
+const typed = (form) => new URLSearchParams([...new FormData(form)].filter(([, value]) => value !== ""));
+
+// What is found is shown while it is typed. Enter loads the page: only that counts as asked.
+for (const form of document.querySelectorAll("form[data-live]")) {
+  let wait, isNew = true;
+  form.addEventListener("input", () => {
+    clearTimeout(wait);
+    wait = setTimeout(async () => {
+      const url = `${form.getAttribute("action")}?${typed(form)}`;
+      if (!(await list(url))) return;
+      be(url, isNew ? "pushState" : "replaceState");
+      isNew = false;
+    }, 200);
+  });
+  form.addEventListener("change", (event) => { isNew ||= event.target.id === "q"; });
+  form.addEventListener("submit", () => { clearTimeout(wait); older?.abort(); });
+}
+
+// An answer is read as the model writes it; the whole of it, with its sources, comes last.
+document.addEventListener("submit", async (event) => {
+  const form = event.target, button = event.submitter;
+  if (!button?.matches("[data-ask]")) return;
+  event.preventDefault();
+  const fields = typed(form), shown = document.querySelector("[data-answer]"), waits = made("p", { className: "answer" }, "…");
+  const stream = form.getAttribute("data-stream"), headers = { Accept: "text/event-stream" }, posts = form.method === "post";
+  posts ? shown.append(waits) : shown.replaceChildren(waits);
+  if (!posts) {
+    be(`${button.getAttribute("formaction")}?${fields}`);
+    list(location.href);
+  }
+  try {
+    const answer = await (posts ? fetch(stream, { method: "POST", body: fields, headers }) : fetch(`${stream}?${fields}`, { headers }));
+    let text = "";
+    for await (const [name, value] of events(answer, "answer")) {
+      if (name === "text") waits.textContent = text += value.text;
+      else shown.innerHTML = value.html;
+    }
+  } catch (error) {
+    const failed = made("p", { className: "failed" }, why(error));
+    failed.setAttribute("role", "alert");
+    waits.textContent === "…" ? waits.replaceWith(failed) : shown.append(failed);
+  }
+});
 
 // Work that lasts is watched, then the page says what it came to. Cancel closes the connection, which
 // ends it on the server. (form.dataset is not the attributes here, but the form's field of that name.)
@@ -185,9 +230,7 @@ document.addEventListener("submit", async (event) => {
     for await (const [name, value] of events(answer, "end")) {
       if (name === "end") {
         main.innerHTML = value.html;
-        history.replaceState(null, "", form.getAttribute("action"));
-        for (const link of document.querySelectorAll("nav a"))
-          link.pathname === location.pathname ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current");
+        be(form.getAttribute("action"), "replaceState");
         main.querySelector("[role=status], [role=alert]").focus();
         return;
       }
