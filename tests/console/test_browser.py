@@ -245,6 +245,26 @@ def test_hits_come_while_one_types_and_back_leads_to_the_last_question(
 
 
 @pytest.mark.process
+def test_the_menu_and_the_names_are_used_by_keyboard(browser: Any, url: str) -> None:
+    with Watched(browser, url, viewport={"width": 390, "height": 844}) as page:
+        page.goto("/console/datasets/docs")
+        tab_to(page, "Manage")
+        press(page, "Enter")
+        page.get_by_role("link", name="Golden questions").wait_for()
+        assert page.locator("nav .sheet").bounding_box()["x"] >= 0
+        check_by_axe(page)
+        press(page, "Escape")
+        assert not page.get_by_role("link", name="Golden questions").is_visible()
+        assert "Manage" in page.evaluate("document.activeElement.textContent")
+        page.get_by_label("Any part of the name").fill("TEA")
+        page.locator(".doc", has_text="guide/tea.md").wait_for()
+        assert page.locator(".doc").count() == 1
+        assert page.url.endswith("/console/datasets/docs?part=TEA&sort=%24name")
+        page.goto("/console/work")
+        assert "Manage: To do" in page.inner_text("nav")
+
+
+@pytest.mark.process
 def test_one_box_searches_and_asks_and_a_question_may_follow(browser: Any) -> None:
     model = FakeLLM(lambda *_: "Green tea steeps [1].")
     with triptych.open("memory://", embedder="hash", llm=model) as kb:
@@ -401,7 +421,7 @@ def test_files_are_put_several_at_once_and_what_is_no_text_is_named(
         page.goto("/")
         assert page.evaluate("document.documentElement.scrollWidth") <= 375
         page.get_by_label("Text files").set_input_files(files)
-        page.get_by_role("button", name="Put the document").click()
+        page.get_by_role("button", name="Add the document").click()
         page.get_by_text("2 of 4 files were put.").wait_for()
         check_by_axe(page)
         said = page.inner_text(".stack")
@@ -410,7 +430,7 @@ def test_files_are_put_several_at_once_and_what_is_no_text_is_named(
         assert kb.get_document("default", "b.txt").content == "Zwei \u00e4"
         page.goto("/console/put")
         page.get_by_label("Text files").set_input_files(files[1:3])
-        page.get_by_role("button", name="Put the document").click()
+        page.get_by_role("button", name="Add the document").click()
         page.get_by_text("0 of 2 files were put.").wait_for()
         assert "a.md: there is a document 'a.md' already" in page.inner_text(".stack")
         page.get_by_label("Text files").set_input_files(files[1:2])
@@ -425,7 +445,7 @@ def test_files_are_put_several_at_once_and_what_is_no_text_is_named(
         )
         page.get_by_text("2 files: d.md, e.md.").wait_for()
         page.fill("[name=dataset]", "dropped")
-        page.get_by_role("button", name="Put the document").click()
+        page.get_by_role("button", name="Add the document").click()
         page.get_by_text("2 of 2 files were put.").wait_for()
         names = [each.name for each in kb.list_documents("default")]
         assert names == ["a.md", "b.txt"]

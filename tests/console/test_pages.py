@@ -18,10 +18,13 @@ import triptych
 from support.asgi import Client
 from support.console import HOSTILE, TOKEN, post, read
 from support.servers import served
-from triptych.errors import ProviderError
+from triptych.access import Access
+from triptych.errors import PendingReviewError, ProviderError
+from triptych.proposals import Proposals
 from triptych.question_log import QuestionLog
 from triptych.records.serialization import to_json
 from triptych.service import Service
+from triptych_server.console import documents
 from triptych_server.console.documents import Span, pieces
 from triptych_server.http import create_app
 from triptych_server.keys import KeyAuthenticator, KeyStore
@@ -127,6 +130,74 @@ def test_the_menu_says_where_one_is(path: str, current: list[str], ask: Client) 
     header = ask("GET", path).text.partition("</header>")[0]
     found = re.findall(r'aria-current="(\w+)">([^<]+)<', header)
     assert found == [tuple(current)]
+
+
+def test_the_menu_counts_what_waits_for_whoever_sees_it(tmp_path: Path) -> None:
+    with triptych.open(tmp_path / "kb.db", embedder="none", question_log=True) as kb:
+        kb.put_document("docs", "tea.md", "Tea.")
+        Proposals.of(kb).set_reviewed("docs", True)
+        bot = kb.restricted(Access(can_write=True, agent=True))
+        with pytest.raises(PendingReviewError):
+            bot.put_document("docs", "new.md", "Text.")
+        for asked in ("a zeppelin", "zeppelin, a", "another thing"):
+            kb.search(asked, dataset_id="docs")
+        keys = KeyStore.of(kb)
+        app = create_app(kb, authenticate=KeyAuthenticator(kb, keys), write=True, console=True)
+        for dataset_ids, found in ((None, ["1", "2"]), (["other"], [])):
+            token = keys.add("x", can_write=True, dataset_ids=dataset_ids).token
+            key = {"Cookie": f"triptych_key={token}"}
+            header = Client(app)("GET", "/", headers=key).text.partition("</header>")[0]
+            links = re.findall(
+                r'(?:Reviews|Unanswered) <span class="badge">(\d+)</span></a>', header
+            )
+            assert links == found
+
+
+def names(text: str) -> list[str]:
+    return re.findall(r'<li class="doc"><a href="[^"]*"><bdi>([^<]*)</bdi>', text)
+
+
+def test_documents_are_a_tree_and_a_list_where_they_are_filtered_or_sorted(
+    kb: Service, ask: Client
+) -> None:
+    deep = "x/" * 500 + "end.md"
+    for name in ("guide/pots/Clay.md", "guide/pots/iron.md", "a//b.md", deep):
+        kb.put_document("docs", name, "Text.")
+    page = "/console/datasets/docs"
+    text = ask("GET", page).text
+    assert names(text)[:2] == ["b.md", "Clay.md"]
+    assert "coffee.md" in names(text)
+    folders = re.findall(r"<summary><bdi>([^<]*)</bdi> <span[^>]*>(\d+)</span>", text)
+    assert folders[:4] == [("a", "1"), ("/", "1"), ("guide", "3"), ("pots", "2")]
+    assert read(text).open == []
+    assert names(ask("GET", f"{page}?part=CLAY").text) == ["guide/pots/Clay.md"]
+    assert names(ask("GET", f"{page}?part=pots&prefix=guide/").text) == [
+        "guide/pots/Clay.md",
+        "guide/pots/iron.md",
+    ]
+    nothing = ask("GET", f"{page}?part=zebra").text
+    assert "No document here" in nothing
+    assert "Show all 6" in nothing
+    part = ask("GET", f"{page}?part=iron", headers={"X-Part": "results"}).text
+    assert names(part) == ["guide/pots/iron.md"]
+    assert "<html" not in part
+    assert len(names(ask("GET", f"{page}?sort=-$updated_at").text)) == 6
+    in_folder = ask("GET", f"{page}?prefix=guide/pots/").text
+    assert names(in_folder) == ["Clay.md", "iron.md"]
+    assert f'<a href="{page}?prefix=guide/"><bdi>guide</bdi></a>' in in_folder
+
+
+def test_of_many_documents_the_names_are_read_as_far_as_they_are_listed(
+    kb: Service, ask: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(documents, "_LISTED", 2)
+    monkeypatch.setattr(documents, "_READ", 3)
+    kb.put_documents("many", {f"{at}/Tea.md": "Text." for at in range(5)})
+    page = "/console/datasets/many"
+    first = ask("GET", page).text
+    assert 'rel="next" href="/console/datasets/many?after=1%2FTea.md"' in first
+    assert names(ask("GET", f"{page}?after=1%2FTea.md").text) == ["Tea.md", "Tea.md"]
+    assert names(ask("GET", f"{page}?part=3/T").text) == ["3/Tea.md"]
 
 
 def test_a_version_is_restored_and_a_reload_does_nothing(kb: Service, ask: Client) -> None:
@@ -491,7 +562,7 @@ def test_the_owner_sees_as_a_key(keyed: tuple[Client, dict[str, str]], kb: Servi
     assert "coffee.md" in text
     assert "guide/tea.md" not in text
     assert "notes only" in text
-    assert "Put a document" not in ask("GET", "/console/datasets", headers=seen).text
+    assert "Add a document" not in ask("GET", "/console/datasets", headers=seen).text
     # A restricted key has no such right, whatever its cookie says.
     mine = {"Cookie": f"triptych_key={tokens['notes']}; triptych_as={other.id}"}
     assert "sees it" not in ask("GET", "/", headers=mine).text

@@ -18,7 +18,7 @@ from triptych.errors import StoreError, TriptychError
 from triptych.records import Message
 from triptych.records.serialization import to_json
 from triptych_server.console.search import Bench, bench
-from triptych_server.console.site import Made, html, render
+from triptych_server.console.site import html, render
 from triptych_server.console.visit import Visit, visit_of
 from triptych_server.http.responses import note_failure, problem_of
 from triptych_server.http.server import Caller, Server
@@ -39,10 +39,10 @@ _FATES: Final[dict[Fate, str]] = {
 }
 
 
-def ask(visit: Visit) -> Made:
+def ask(visit: Visit) -> dict[str, Any]:
     """The page of a search whose first button asks; with a question, the answer above the hits."""
     made = bench(visit, asks=True)
-    if isinstance(made, Response) or not made["asked"].text or not made["has_model"]:
+    if visit.is_part or not made["asked"].text or not made["has_model"]:
         return made
     try:
         answer = visit.service.ask(made["asked"].text, **_options(visit, made["asked"]))
@@ -56,8 +56,7 @@ def ask(visit: Visit) -> Made:
 
 def follow(visit: Visit) -> Response:
     """The page of `ask` for a question that follows an answer; the form has what was said."""
-    made = ask(visit)
-    return made if isinstance(made, Response) else html(render("ask", visit, **made))
+    return html(render("ask", visit, **ask(visit)))
 
 
 def _budget(visit: Visit) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
@@ -30,7 +30,10 @@ from triptych_server.console.site import Made, html, render, see_other
 from triptych_server.console.visit import Visit, check_linkable, may, path_of, where_of
 from triptych_server.http.responses import ProblemError, problem_of
 
-_LISTED: Final = 200
+_LISTED: Final = 1_000
+_READ: Final = 5_000
+"""Names of a dataset that are read and compared whatever their case."""
+_DEEPEST: Final = 20
 CHUNKS: Final = 2_000
 """Chunks of a document that are drawn; of more, a sentence says so."""
 _DRAWN: Final = 400_000
@@ -47,22 +50,59 @@ _SORTS: Final = {
 }
 
 
+class Folder(NamedTuple):
+    """A folder of names: its own name, the prefix of what is in it, and that."""
+
+    name: str
+    prefix: str
+    folders: dict[str, Folder]
+    documents: list[DocumentInfo]
+
+    @property
+    def size(self) -> int:
+        """How many documents are in it, at any depth."""
+        return len(self.documents) + sum(each.size for each in self.folders.values())
+
+
+def tree(infos: Sequence[DocumentInfo], prefix: str) -> Folder:
+    """Documents whose names begin with a prefix, by the folders that follow it."""
+    root = Folder("", prefix, {}, [])
+    for info in infos:
+        at = root
+        for part in info.name.removeprefix(prefix).split("/", _DEEPEST)[:-1]:
+            folder = Folder(part, f"{at.prefix}{part}/", {}, [])
+            at = at.folders.setdefault(part, folder)
+        at.documents.append(info)
+    return root
+
+
 def listing(visit: Visit) -> Made:
-    """A page of a dataset's documents."""
+    """A dataset's documents: by folder, or in a row where they are filtered by name or sorted."""
     dataset_id = visit.request.path_params["dataset_id"]
-    prefix, after = visit.one("prefix"), visit.one("after")
+    prefix, after, part = visit.one("prefix"), visit.one("after"), visit.one("part")
     sort = visit.one_of("sort", _SORTS, "$name")
-    where = where_of(visit) or None
-    found = visit.service.list_documents(
-        dataset_id, prefix=prefix, after=after, limit=_LISTED + 1, where=where, sort=sort
-    )
+    where = where_of(visit)
+
+    def found(where: Mapping[str, Any]) -> Sequence[DocumentInfo]:
+        return visit.service.list_documents(
+            dataset_id, prefix=prefix, after=after, limit=_READ + 1, where=where or None, sort=sort
+        )
+
+    infos = found(where)
+    if part and len(infos) > _READ:  # these are looked through as the store does it: by case
+        infos = found({"$and": [*filter(None, [where]), {"$name": {"$contains": part}}]})
+    elif part:
+        infos = [each for each in infos if part.casefold() in each.name.casefold()]
     (stats,) = visit.service.stats(dataset_id)
+    shown = infos[:_LISTED]
     return {
         "dataset_id": dataset_id,
         "stats": stats,
-        "infos": found[:_LISTED],
-        "more": found[_LISTED - 1].name if len(found) > _LISTED else None,
+        "infos": shown,
+        "tree": tree(shown, prefix) if sort == "$name" and not part else None,
+        "more": shown[-1].name if len(infos) > _LISTED else None,
         "prefix": prefix,
+        "part": part,
         "sort": sort,
         "sorts": _SORTS,
         "folders": offered(visit)["folders"],

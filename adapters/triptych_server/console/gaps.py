@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from triptych.errors import NotAvailableError, NotFoundError, ValidationError
+from triptych.errors import NotAvailableError, NotFoundError, TriptychError, ValidationError
 from triptych.question_log import CitedDocument, LoggedQuestion, QuestionLog
 from triptych.records import DocumentInfo
 from triptych.service import KnowledgeBase, service_of
@@ -61,6 +61,14 @@ def gaps(visit: Visit) -> Made:
         "log": visit.server.service.options.observer is not None,
         "why": "",
     }
+
+
+def counted(visit: Visit) -> int:
+    """How many questions of the log nothing answered, in whatever words; 0 for whom it is not."""
+    try:
+        return len(grouped(visit.service, _log(visit).questions()[:_LISTED]))
+    except TriptychError:  # the page itself says why
+        return 0
 
 
 def _log(visit: Visit) -> QuestionLog:

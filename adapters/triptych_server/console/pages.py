@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 from starlette.requests import Request
@@ -39,7 +39,7 @@ from triptych_server.http.server import Server
 
 def console_routes(server: Server) -> Iterator[RawRoute]:
     """Every page of the console, and its files."""
-    site = Site(server)
+    site = Site(server, waiting)
     one = "/console/documents/{dataset_id}/{name}"
 
     def stream(page: str, answer: Endpoint, *methods: str) -> RawRoute:
@@ -76,6 +76,14 @@ def console_routes(server: Server) -> Iterator[RawRoute]:
     yield from site.page("/console/keys", "keys", keys.keys, posts=keys.change_keys)
     yield from site.form("/console/see-as", "see_as", keys.see_as)
     yield from sessions(server)
+
+
+def waiting(visit: Visit) -> Mapping[str, int]:
+    """How much waits on a page, by its path; only of what is counted without reading datasets."""
+    if visit.service.capabilities.settings is None:
+        return {}
+    proposals = sum(reviews.waiting_in(visit).values())
+    return {"/console/reviews": proposals, "/console/gaps": gaps.counted(visit)}
 
 
 def connect(visit: Visit) -> Made:

@@ -22,7 +22,6 @@ from triptych_adapters.wire import PIPELINE_ROUTES, ROUTES
 from triptych_server.console.folders import offered
 from triptych_server.console.gaps import is_logged
 from triptych_server.console.golden import grades_of
-from triptych_server.console.site import Made, html, render
 from triptych_server.console.steps import table_of, ways
 from triptych_server.console.visit import Visit, is_filtered_by, where_of, whole_of
 from triptych_server.http.responses import note_failure
@@ -158,11 +157,8 @@ class Bench:
         return found
 
 
-def bench(visit: Visit, *, asks: bool = False) -> Made:
-    """The first page, the query and what it finds; or what it finds alone, while it is typed.
-
-    ``asks`` says that the question is for a model first.
-    """
+def bench(visit: Visit, *, asks: bool = False) -> dict[str, Any]:
+    """The first page, the query and what it finds; ``asks`` says that it is for a model first."""
     service = visit.service
     asked = Bench.of(visit, asks=asks)
     known = asked.known
@@ -196,11 +192,10 @@ def bench(visit: Visit, *, asks: bool = False) -> Made:
         "infos": {},
         "listed": False,
     }
-    is_part = visit.request.headers.get("x-part") == "results"
     if asked.text:
-        with unlogged() if is_part or asks else nullcontext():  # `ask` logs it, or Enter will
+        with unlogged() if visit.is_part or asks else nullcontext():  # `ask` logs it, or Enter will
             made |= _answer(visit, asked)
-    return html(render("results", visit, **made)) if is_part else made
+    return made
 
 
 def _answer(visit: Visit, asked: Bench) -> dict[str, Any]:

@@ -47,6 +47,8 @@ _POLICY: Final = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
+_PARTS: Final = {"search": "results", "ask": "results", "listing": "rows"}
+"""What of a page is sent alone, while somebody types."""
 REFUSED: Final = "This key is not valid: it may be mistyped, revoked or expired."
 HEADERS: Final = {
     "Content-Security-Policy": _POLICY,
@@ -111,22 +113,24 @@ def _static_path(name: str) -> str:
 def render(template: str, visit: Visit | None, **values: Any) -> bytes:
     """The bytes of a page."""
     made = _environment().get_template(f"{template}.html")
-    common = {
+    common: dict[str, Any] = {
         "visit": visit,
         "root": "" if visit is None else visit.root,
         "signed_in": visit is not None
         and visit.server.authenticate is not None
         and cookie_of(visit.request, KEY_COOKIE) != "",
         "version": triptych.__version__,
+        "counts": {},
     }
     return made.render(common | values).encode(errors="replace")  # names of files may be no text
 
 
 class Site:
-    """The pages of one server."""
+    """The pages of one server; ``counts`` says how much waits on some of them, by their paths."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, counts: Callable[[Visit], Mapping[str, int]]) -> None:
         self.server = server
+        self.counts = counts
 
     def page(
         self,
@@ -179,8 +183,10 @@ class Site:
                 made = make(asked)
                 if isinstance(made, Response):
                     return made
+                part = _PARTS.get(template) if asked.is_part else None
                 with SEARCHES.taken():
-                    return html(render(template, asked, **made))
+                    counts = {} if part else self.counts(asked)
+                    return html(render(part or template, asked, counts=counts, **made))
 
             async with self.server.calls.caller(request, long=long) as caller:
                 response = await caller.run(answer)

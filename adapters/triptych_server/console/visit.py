@@ -119,6 +119,11 @@ class Visit:
             found.setdefault(name, []).append(value)
         return found
 
+    @property
+    def is_part(self) -> bool:
+        """Whether what a page lists is wanted without the page, as while somebody types."""
+        return self.request.headers.get("x-part") == "results"
+
     def one(self, name: str, default: str = "") -> str:
         """What a field holds, without white space around it."""
         return self._typed.get(name, [default])[-1].strip()

@@ -1,7 +1,7 @@
 // Keys and copying: every page works without this file.
 "use strict";
 const keys = {
-  "/": () => (document.querySelector("input[type=search], #q") ?? { focus: () => location.assign(document.querySelector("a.brand").href) }).focus(),
+  "/": () => (document.querySelector("input[type=search]") ?? { focus: () => location.assign(document.querySelector("a.brand").href) }).focus(),
   j: () => step(1),
   k: () => step(-1),
   "?": () => help.open ? help.close() : help.showModal(),
@@ -20,6 +20,16 @@ function step(by) {
   const hits = [...document.querySelectorAll(".hit")];
   const at = hits.indexOf(document.activeElement.closest(".hit"));
   hits[Math.min(Math.max(at + by, 0), hits.length - 1)]?.focus();
+}
+
+// An open menu is closed by Escape, or by what is done elsewhere.
+for (const menu of document.querySelectorAll("details.menu")) {
+  document.addEventListener("click", (event) => { if (!menu.contains(event.target)) menu.open = false; });
+  menu.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    menu.open = false;
+    menu.querySelector("summary").focus();
+  });
 }
 
 document.addEventListener("keydown", (event) => {
@@ -175,7 +185,7 @@ for (const form of document.querySelectorAll("form[data-live]")) {
       isNew = false;
     }, 200);
   });
-  form.addEventListener("change", (event) => { isNew ||= event.target.id === "q"; });
+  form.addEventListener("change", (event) => { isNew ||= event.target.type === "search"; });
   form.addEventListener("submit", () => { clearTimeout(wait); older?.abort(); });
 }
 
