@@ -29,7 +29,10 @@ import triptych
 from support.chat_server import chat, streamed
 from support.servers import served, started
 from triptych import Progress, deadlines
+from triptych.access import Access
+from triptych.errors import PendingReviewError
 from triptych.layers import LayerJournal
+from triptych.proposals import Proposals
 from triptych.question_log import QuestionLog
 from triptych.records import Layer, QuarantinedLayer
 from triptych.service import Service
@@ -262,6 +265,34 @@ def test_the_menu_and_the_names_are_used_by_keyboard(browser: Any, url: str) -> 
         assert page.url.endswith("/console/datasets/docs?part=TEA&sort=%24name")
         page.goto("/console/work")
         assert "Manage: To do" in page.inner_text("nav")
+
+
+@pytest.mark.process
+def test_proposals_are_chosen_approved_and_refused_by_keyboard(
+    browser: Any, url: str, kb: Service
+) -> None:
+    kept = Proposals.of(kb)
+    kept.set_reviewed("docs", True)
+    bot = kb.restricted(Access(can_write=True, agent=True, caller="the bot"))
+    for name in ("coffee.md", "b.md", "c.md", "d.md"):
+        with pytest.raises(PendingReviewError):
+            bot.put_document("docs", name, f"# {name}\n\nBeans are roasted {'x' * 300}.")
+    with Watched(browser, url, viewport={"width": 390, "height": 844}) as page:
+        page.goto("/console/reviews")
+        check_by_axe(page)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        press(page, "j", "a")
+        page.get_by_text("Approved, and carried out.").wait_for()
+        assert "xxx" in kb.get_document("docs", "coffee.md").content
+        press(page, "j", "x")
+        page.get_by_text("Refused.").wait_for()
+        press(page, "j", "s", "j", "s")
+        page.get_by_role("button", name="Approve them").click()
+        page.get_by_text("Nothing waits.").wait_for()
+        states = {each.name: each.state for each in kept.list("docs")}
+        assert states == {"coffee.md": "approved", "b.md": "refused", "c.md": "approved"} | {
+            "d.md": "approved"
+        }
 
 
 @pytest.mark.process

@@ -7,10 +7,14 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from html import unescape
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
+from hypothesis import given, strategies as st
 
 pytest.importorskip("starlette")
+
+from markupsafe import Markup
 
 import triptych
 from support.asgi import Client
@@ -18,6 +22,7 @@ from support.console import HOSTILE, TOKEN, post, read
 from triptych.errors import PendingReviewError
 from triptych.proposals import Proposals
 from triptych.service import Service
+from triptych_server.console.reviews import side_by_side
 from triptych_server.http import create_app
 from triptych_server.keys import KeyAuthenticator, KeyStore
 
@@ -79,8 +84,8 @@ def test_a_proposal_is_shown_with_what_it_changes_and_approved(
     id = put(bot, "tea.md", "# Tea\n\nGreen tea steeps for nine minutes.\n", sources="a talk")
     assert "for nine" not in ann("GET", "/?q=steeps&d=docs&lanes=1").text.replace("<mark>", "")
     text = ann("GET", PAGE).text
-    assert '<span class="removed">-Green tea steeps for two minutes.</span>' in text
-    assert '<span class="added">+Green tea steeps for nine minutes.</span>' in text
+    assert '<span class="removed">-Green tea steeps for <del>two</del> minutes.</span>' in text
+    assert '<span class="added">+Green tea steeps for <ins>nine</ins> minutes.</span>' in text
     assert re.search(r"by <bdi>bot \([0-9a-f]{12}\)</bdi>", text)
     assert "it names as its sources: <bdi>a talk</bdi>" in text
     said = text.partition("What is said elsewhere")[2].partition("</section>")[0]
@@ -187,7 +192,74 @@ def test_no_text_of_a_proposal_becomes_part_of_the_page(kb: Service) -> None:
 
 
 def lines(text: str, kind: str) -> list[str]:
-    return list(map(unescape, re.findall(f'<span class="{kind}">(.*)</span>', text)))
+    found = re.findall(f'<span class="{kind}">(.*)</span>', text)
+    return [unescape(re.sub("</?(?:ins|del)>", "", each)) for each in found]
+
+
+LINES = st.lists(
+    st.tuples(
+        st.sampled_from(["removed", "added", "same", "place", "file"]),
+        st.text("ab <>&.\u200b", max_size=12).map(lambda text: f"+{text}"),
+    ),
+    max_size=20,
+)
+
+
+@given(LINES)
+def test_side_by_side_every_line_is_there_once_and_in_order(found: list[tuple[str, str]]) -> None:
+    kinds = {"changed": ("removed", "added")}
+    shown = [
+        (kind, unescape(re.sub("</?(?:ins|del)>", "", str(Markup.escape(line)))))
+        for row, *sides in side_by_side(found)
+        for kind, line in zip(kinds.get(row, (row, row)), sides, strict=True)
+        if line is not None
+    ]
+    for of in {kind for kind, _ in found}:
+        assert [line for kind, line in shown if kind == of] == [
+            line for kind, line in found if kind == of
+        ]
+    assert sorted(shown) == sorted(found)
+    changes = [each for each in shown if each[0] not in ("removed", "added")]
+    assert changes == [each for each in found if each[0] not in ("removed", "added")]
+
+
+def test_the_sources_it_names_are_beside_it_and_other_documents_below(
+    kb: Service, clients: dict[str, Client]
+) -> None:
+    kb.put_document("docs", "talk.md", "# Talk\n\nGreen tea steeps for *nine* minutes, she said.")
+    ann = clients["ann"]
+    decide(ann, "on")
+    body = {"content": "Green tea steeps for nine minutes.", "metadata": {"sources": ["talk.md"]}}
+    clients["bot"]("PUT", "/v1/datasets/docs/documents/tea.md", json=body)
+    text = ann("GET", PAGE).text
+    named, _, others = text.partition("In its sources")[2].partition("What is said elsewhere")
+    assert "<mark>steeps</mark> for <em><mark>nine</mark></em>" in named
+    assert "pots.md" not in named
+    assert "pots.md" in others
+    assert "talk.md</bdi></a>" not in others.partition("</section>")[0]
+
+
+@pytest.mark.parametrize("do", ["approve", "refuse"])
+def test_several_are_decided_at_once_and_what_cannot_be_is_counted(
+    do: str, kb: Service, clients: dict[str, Client]
+) -> None:
+    ann, kept = clients["ann"], Proposals.of(kb)
+    decide(ann, "on")
+    ids = [put(clients["bot"], f"{at}.md", "Short.") for at in range(3)]
+    left = put(clients["bot"], "left.md", "Short.")
+    assert ann("GET", PAGE).text.count('type="checkbox"') == 4
+    kb.put_document("docs", "1.md", "Somebody else's.")
+    form = [("form_token", "token"), ("do", do), ("dataset", "docs")]
+    body = urlencode([*form, *(("id", each) for each in [*ids, "nonsense"])])
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    for name, status in (("bot", 403), ("ann", 303)):
+        answer = clients[name]("POST", PAGE, content=body, headers=headers)
+        assert answer.status_code == status
+    failed = 2 if do == "approve" else 1
+    page = ann("GET", answer.headers["location"]).text
+    assert f"{failed} of them could not be decided on" in page
+    waiting = {each.id for each in kept.list("docs") if each.state == "pending"}
+    assert waiting == ({ids[1], left} if do == "approve" else {left})
 
 
 @pytest.mark.parametrize("end", ["\x85", "\v", "\f", "\x1c", "\u2028", "\u2029", "\r"])
@@ -238,13 +310,13 @@ def test_a_difference_is_shown_whole_or_not_at_all(clients: dict[str, Client]) -
     whole = ann("GET", f"{PAGE}?dataset=docs&id={long}").text
     assert "+Line 0.<" in whole
     assert f"+{'x' * 9_000}<" in whole
-    assert whole.count("Approve") == 1
+    assert whole.count("Approve<") == 1
     decide(ann, "refuse", long)
     text = ann("GET", f"{PAGE}?dataset=docs").text
-    assert text.count("Approve") == 10
+    assert text.count("Approve<") == 10
     assert "Page 2 of 2" in text
     text = ann("GET", f"{PAGE}?dataset=docs&page=2").text
-    assert text.count("Approve") == 2
+    assert text.count("Approve<") == 2
     assert "+Short 11." in text
 
 

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from difflib import SequenceMatcher
+from itertools import zip_longest
 from typing import Any, Final
 from urllib.parse import quote
 
+from markupsafe import Markup
+
 from triptych.access.proposals import Proposal
-from triptych.errors import NotAvailableError, TriptychError, ValidationError
+from triptych.errors import (
+    ConflictError,
+    NotAvailableError,
+    NotFoundError,
+    TriptychError,
+    ValidationError,
+)
 from triptych.proposals import (
     Proposals,
     changes_of,
@@ -29,6 +41,8 @@ _SHOWN: Final = 10
 _DRAWN: Final = 200_000  # code points of differences on a page; what has no room has its own page
 _QUERY: Final = 500  # code points of what is searched elsewhere
 _ELSEWHERE: Final = 3
+_COMPARED: Final = 1_000  # code points of two lines that are compared word by word
+_PAIRS: Final = 20  # pairs of lines of a proposal that are, as a hostile pair takes 50 ms
 
 
 def reviews(visit: Visit) -> Made:
@@ -106,44 +120,91 @@ def _shown(
         yield {
             "proposal": each,
             "left_out": False,
-            "lines": lines,
+            "rows": list(side_by_side(lines)),
             "signs": signs_of(each),
             "version": version,
-            "elsewhere": _elsewhere(service, each, changed[:_QUERY]),
+            "said": _said(service, each, changed[:_QUERY]),
         }
 
 
-def _elsewhere(service: KnowledgeBase, proposal: Proposal, text: str) -> list[Hit]:
-    """The best passages of other documents for the lines that change."""
-    if not text.strip():
-        return []
-    where, place = {"$name": {"$ne": proposal.name}}, proposal.dataset_id
-    try:
-        with unlogged():
-            found = service.search(
-                text, dataset_id=place, top_k=_ELSEWHERE, where=where, per_document=1
-            )
-    except TriptychError:  # the dataset is new, say
-        return []
-    return list(found.hits)
+def side_by_side(lines: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str | None, str | None]]:
+    """The lines of a difference as rows: what is removed beside what is added; any other line
+    once, with its kind."""
+    removed: list[str] = []
+    added: list[str] = []
+    pairs = 0
+    for kind, line in (*lines, ("", "")):
+        if kind == "removed" and not added:
+            removed.append(line)
+        elif kind == "added":
+            added.append(line)
+        else:
+            for left, right in zip_longest(removed, added):
+                pairs += left is not None and right is not None
+                marks = marked_words if pairs <= _PAIRS else lambda *lines: lines
+                yield "changed", *marks(left, right)
+            removed, added = [line] if kind == "removed" else [], []
+            if kind not in ("", "removed"):
+                yield kind, line, None
+
+
+def marked_words(left: str | None, right: str | None) -> tuple[str | None, str | None]:
+    """Two lines, the words in which they differ marked as HTML."""
+    if left is None or right is None or len(left) + len(right) > _COMPARED:
+        return left, right
+    old, new = (re.findall(r"\w+|\W", each) for each in (left[1:], right[1:]))
+    parts: tuple[list[str], list[str]] = ([left[:1]], [right[:1]])
+    for kind, *places in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        ends = zip(parts, (old, new), (places[:2], places[2:]), ("del", "ins"), strict=True)
+        for side, words, (start, end), tag in ends:
+            text = Markup.escape("".join(words[start:end]))
+            side.append(text if kind == "equal" or not text else Markup(f"<{tag}>{text}</{tag}>"))
+    return Markup("").join(parts[0]), Markup("").join(parts[1])
+
+
+def _said(service: KnowledgeBase, proposal: Proposal, text: str) -> Mapping[str, Sequence[Hit]]:
+    """The best passages for the lines that change: of the sources that are named, and of other
+    documents."""
+    named = sorted({*proposal.sources} - {proposal.name})
+    places = {
+        "In its sources": {"$name": {"$in": named}},
+        "What is said elsewhere": {"$name": {"$nin": [proposal.name, *named]}},
+    }
+    found: dict[str, Sequence[Hit]] = {}
+    for title, where in places.items() if text.strip() else ():
+        with suppress(TriptychError), unlogged():  # the dataset may be new
+            options: Any = {"top_k": _ELSEWHERE, "where": where, "per_document": 1}
+            found[title] = service.search(text, dataset_id=proposal.dataset_id, **options).hits
+    return found
 
 
 def decide(visit: Visit) -> Made:
-    """Approve or refuse a proposal; or let a dataset be reviewed, or no longer."""
+    """Approve or refuse proposals; or let a dataset be reviewed, or no longer.
+
+    Of several, those that cannot be decided on are counted, and stay.
+    """
     kept, dataset_id, do = Proposals.of(visit.server.service), visit.one("dataset"), visit.one("do")
+    failed = 0
     if do in ("on", "off"):
         visit.server.check_sees_all(visit.own, "reviews of a dataset are switched")
         kept.set_reviewed(dataset_id, do == "on")
-    elif do == "approve":
-        kept.approve(visit.service, dataset_id, visit.one("id"), _who(visit))
-    elif do == "refuse":
-        kept.refuse(visit.service, dataset_id, visit.one("id"), _who(visit))
+    elif do in ("approve", "refuse"):
+        ids = visit.several("id") or [""]
+        for id in ids:
+            try:
+                getattr(kept, do)(visit.service, dataset_id, id, _who(visit))
+            except (ConflictError, NotFoundError):
+                if len(ids) == 1:
+                    raise
+                failed += 1
     elif do == "refuse-all":
         for each in kept.list(dataset_id, waiting_of=visit.one("made_by")):
             kept.refuse(visit.service, dataset_id, each.id, _who(visit))
     else:
         raise ValidationError(f"there is no action {do!r:.60}")
-    return see_other(visit.request, f"/console/reviews?dataset={quote(dataset_id)}&done={do}")
+    return see_other(
+        visit.request, f"/console/reviews?dataset={quote(dataset_id)}&done={do}&failed={failed}"
+    )
 
 
 def _who(visit: Visit) -> str:

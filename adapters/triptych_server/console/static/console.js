@@ -7,7 +7,7 @@ const keys = {
   "?": () => help.open ? help.close() : help.showModal(),
 };
 const help = document.createElement("dialog");
-const said = [["/", "search"], ["j, k", "next and previous hit"], ["Enter", "open the hit"], ["r, w", "mark the hit right, wrong"], ["?", "these keys"], ["Esc", "close this"]];
+const said = [["/", "search"], ["j, k", "next and previous hit or proposal"], ["Enter", "open it"], ["r, w", "judge the hit right, wrong"], ["a, x, s", "approve, refuse, choose the proposal"], ["?", "these keys"], ["Esc", "close this"]];
 help.append(...said.map(([key, what]) => {
   const line = document.createElement("p"), name = document.createElement("kbd");
   name.textContent = key;
@@ -35,10 +35,9 @@ for (const menu of document.querySelectorAll("details.menu")) {
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
   const hit = document.activeElement.closest(".hit");
-  if (document.activeElement.matches("input, textarea, select")) return;
+  if (document.activeElement.matches("input:not([type=checkbox]), textarea, select")) return;
   if (event.key === "Enter" && hit && document.activeElement === hit) hit.querySelector("a").click();
-  else if ((event.key === "r" || event.key === "w") && hit)
-    hit.querySelectorAll(".judge button")[event.key === "r" ? 0 : 1]?.click();
+  else if (hit?.querySelector(`[data-key="${CSS.escape(event.key)}"]`)) hit.querySelector(`[data-key="${CSS.escape(event.key)}"]`).click();
   else if (keys[event.key]) keys[event.key]();
   else return;
   event.preventDefault();
