@@ -51,6 +51,14 @@ def test_questions_with_the_same_words_are_one_row_with_their_wordings(kb: Servi
     assert [row[0] for row in others] == [["refund"]] * 2
 
 
+def test_a_question_to_all_is_one_row_before_and_after_a_dataset_is_added(kb: Service) -> None:
+    kb.search("refund", scope="all")
+    kb.create_dataset("more")
+    kb.search("refund", scope="all")
+    (row,) = rows(kb)
+    assert row[2] == ["2"]
+
+
 def test_words_are_those_of_the_dataset_s_language(kb: Service) -> None:
     for dataset in ("docs", "texte"):
         for text in ("Häuser", "Häusern"):

@@ -88,18 +88,25 @@ def is_logged(visit: Visit, text: str, dataset_ids: Sequence[str]) -> bool:
 
 
 def grouped(service: KnowledgeBase, asked: Sequence[LoggedQuestion]) -> list[Gap]:
-    """Questions to the same datasets with the same terms, in the analyzer of the first dataset."""
+    """Questions with the same terms, in the analyzer of the first dataset, to the same datasets or
+    to some of them: a dataset that is added later makes no other question of one to all."""
     analyzers: dict[str, Analyzer] = {}
-    groups: dict[object, list[LoggedQuestion]] = {}
-    for each in asked:
+    groups: dict[object, dict[frozenset[str], list[LoggedQuestion]]] = {}
+    for each in sorted(asked, key=lambda one: -len(one.dataset_ids)):
         place = each.dataset_ids[0] if each.dataset_ids else ""
         if place not in analyzers:
             chunks = service_of(service, "the log").chunks
             config = chunks.config(place) if place else None
             analyzers[place] = get_analyzer("english" if config is None else config.language)
         terms = frozenset(analyzers[place].analyze_query(each.text))
-        groups.setdefault((each.dataset_ids, terms or each.text), []).append(each)
-    return [Gap(sorted(several, key=lambda one: -one.times)) for several in groups.values()]
+        alike, places = groups.setdefault(terms or each.text, {}), frozenset(each.dataset_ids)
+        wider = next((known for known in alike if places <= known), places)
+        alike.setdefault(wider, []).append(each)
+    return [
+        Gap(sorted(several, key=lambda one: -one.times))
+        for alike in groups.values()
+        for several in alike.values()
+    ]
 
 
 class Old(NamedTuple):
