@@ -44,7 +44,7 @@ PAGES = {
     "search": f"/?q={QUESTION}&lanes=1&numbers=1",
     "why": f"/?q={QUESTION}&why=how-to/watch.md&k=3#why",
     "document": "/console/documents/docs/concepts.md?from=1600&to=2100#passage",
-    "documents": "/console/datasets/docs?f.section=how-to",
+    "documents": "/console/datasets/docs",
     "ask": f"/console/ask?q={QUESTION}&d=docs",
     "work": "/console/work?plan=docs",
     "reviews": "/console/reviews?dataset=docs",
@@ -113,7 +113,7 @@ def take(browser: Any, url: str) -> None:
         ("what+is+stale", "concepts.md"),
         ("how+do+I+watch+a+folder", "how-to/watch.md"),
     ):
-        page.goto(f"/?q={question}&d=docs")
+        page.goto(f"/?q={question}&d=docs&judge=1")
         hit = page.locator(".hit", has_text=name).first
         hit.locator("button", has_text="right").click()
     for name, path in PAGES.items():
