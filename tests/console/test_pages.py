@@ -372,7 +372,7 @@ def test_a_hit_says_where_it_is_from(kb: Service, ask: Client) -> None:
     text = ask("GET", "/?q=teapot&d=docs").text
     day = f"{kb.get_document('docs', 'named.md').updated_at:%Y-%m-%d}"
     assert '#passage"><bdi>Pots</bdi></a>' in text
-    assert "<bdi>docs</bdi> / <bdi>guide / pots / a.md</bdi> · <bdi>Clay</bdi> · line" in text
+    assert "<bdi>docs</bdi> / <bdi>guide/pots/a.md</bdi> · <bdi>Clay</bdi> · line" in text
     assert "<bdi>The &lt;b&gt;pot&lt;/b&gt;</bdi>" in text
     assert f">{day}</time>" in text
     assert "fresh</span>" not in text

@@ -37,7 +37,7 @@ def required() -> set[tuple[str, str]]:
     return {
         (re.split(r"[\[<>=;~! ]", requirement)[0], extra)
         for extra, requirements in groups.items()
-        if extra not in ("all", "dev")
+        if extra not in ("all", "dev", "notes")
         for requirement in requirements
     }
 
