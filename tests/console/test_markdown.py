@@ -62,13 +62,14 @@ class Found(HTMLParser):
 @example("![x](https://evil.example/pixel.png)")
 @example("|a|\n|:-:|\n|b|")
 def test_only_safe_tags_attributes_and_links_come_out(text: str) -> None:
-    for tag, fields in Found(show(text, "tea.md", "tea.md")).tags:
+    goals = ("/to/tea.md", "#at-0")
+    for tag, fields in Found(show(text, "tea.md", "tea.md", anchors=[0])).tags:
         assert tag in ALLOWED
         assert fields.keys() <= ATTRIBUTES
         if tag == "a":
             href = fields["href"] or ""
-            assert re.match(r"(https?|mailto):", href, re.IGNORECASE) or href == "/to/tea.md"
-            assert href == "/to/tea.md" or fields["rel"] == "noopener noreferrer"
+            assert re.match(r"(https?|mailto):", href, re.IGNORECASE) or href in goals
+            assert href in goals or fields["rel"] == "noopener noreferrer"
 
 
 @pytest.mark.parametrize(
@@ -90,6 +91,13 @@ def test_a_link_leads_to_a_document_that_is_there(text: str, goal: str) -> None:
     shown = show(text, "guide/tea.md", "guide/pots.md", "coffee.md", "guide/a b.md")
     assert re.findall(r'href="/to/([^"]*)"', shown) == ([goal] if goal else [])
     assert goal or 'class="unlinked"' in shown
+
+
+def test_a_link_to_a_heading_of_the_same_text_leads_there() -> None:
+    text = "[a](#what-it-is) [b](#none) [[#None]] [c](xwhat-it-is)\n\n"
+    text += "# What it *is*?\n\n# What it is\n"
+    shown = show(text, anchors=[text.index("# What"), text.rindex("# What")])
+    assert re.findall(r'href="([^"]*)"', shown) == [f"#at-{text.index('# What')}"]
 
 
 def test_a_picture_is_its_text_and_loads_nothing() -> None:

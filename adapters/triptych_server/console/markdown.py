@@ -10,7 +10,7 @@ import posixpath
 import re
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 from urllib.parse import unquote
@@ -97,7 +97,7 @@ def rendered(
         text = re.sub(r"[^\n]", " ", metadata[0]) + text[metadata.end() :]
     starts = line_starts(text)
     tokens = _parser().parse(text)
-    _mark(tokens, [*starts, len(text)], passage, deque(anchors))
+    slugs = _mark(tokens, [*starts, len(text)], passage, deque(anchors))
     inlines = [each for each in tokens if each.children is not None]
     for each in inlines:
         each.children = list(_with_links(each.children or ()))
@@ -109,15 +109,16 @@ def rendered(
     }
     found = known({each for names in targets.values() for each in names}) if targets else ()
     for each in inlines:
-        _resolve(each.children or (), targets, found, link)
+        _resolve(each.children or (), targets, found, link, slugs)
     return Markup(_parser().renderer.render(tokens, _parser().options, {}))
 
 
 def _mark(
     tokens: Sequence[Token], starts: Sequence[int], passage: tuple[int, int], anchors: deque[int]
-) -> None:
-    """Mark the blocks of the passage, and give headings their anchors and a level in order."""
-    level, is_first = 1, True
+) -> dict[str, str]:
+    """Mark the blocks of the passage, and give headings their anchors and a level in order; the
+    anchors by how links to a heading spell it."""
+    level, is_first, slugs = 1, True, dict[str, str]()
     for token in tokens:
         first, last = (starts[min(each, len(starts) - 1)] for each in token.map or (0, 0))
         if "style" in token.attrs:  # the policy refuses styles of a page
@@ -135,10 +136,12 @@ def _mark(
                 token.attrs["id"] = "passage"
                 is_first = False
         while token.type == "inline" and token.map and anchors and anchors[0] < last:
-            anchor = Token(
-                "html_inline", "", 0, content=f'<span id="at-{anchors.popleft()}"></span>'
-            )
+            place = f"at-{anchors.popleft()}"
+            slug = re.sub(r"[^\w -]", "", _plain(token.children or ()).lower()).replace(" ", "-")
+            slugs.setdefault(slug, f"#{place}")
+            anchor = Token("html_inline", "", 0, content=f'<span id="{place}"></span>')
             token.children = [anchor, *(token.children or ())]
+    return slugs
 
 
 def _with_links(children: Sequence[Token]) -> Iterator[Token]:
@@ -190,6 +193,7 @@ def _resolve(
     targets: dict[str, list[str]],
     found: Collection[str],
     link: Callable[[str], str],
+    slugs: Mapping[str, str],
 ) -> None:
     open_link: list[Token] = []
     for token in children:
@@ -202,8 +206,8 @@ def _resolve(
         names = [each for each in targets.get(_path(token), ()) if each in found]
         if _EXTERNAL.match(target):
             token.attrs = {"href": target, "rel": "noopener noreferrer"}
-        elif names:
-            token.attrs = {"href": link(names[0])}
+        elif names or (target[:1] == "#" and unquote(target[1:]) in slugs):
+            token.attrs = {"href": link(names[0]) if names else slugs[unquote(target[1:])]}
         else:
             token.tag, token.attrs = "span", {"class": "unlinked", "title": target[:200]}
 
