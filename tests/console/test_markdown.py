@@ -139,6 +139,14 @@ def test_an_excerpt_is_whole_sentences_without_marks(name: str) -> None:
             assert "#" not in plain
 
 
+def test_rows_of_a_table_that_begins_earlier_are_read_as_rows() -> None:
+    with triptych.open("memory://", embedder="none") as kb:
+        kb.put_document("d", "a.md", "| Sencha | `a|b` | 12 |\n| Assam || 4 a|b |\n")
+        (hit,) = kb.search("sencha", dataset_id="d").hits
+        plain = re.sub("<[^>]*>", "", str(excerpt(hit)))
+        assert " ".join(plain.split()) == "· Sencha · a|b · 12 · · Assam · 4 a|b ·"
+
+
 @given(st.lists(PIECES, max_size=30).map("".join))
 def test_no_excerpt_holds_what_a_page_would_run(text: str) -> None:
     with triptych.open("memory://", embedder="none") as kb:

@@ -284,7 +284,7 @@ def _said(token: Token) -> str:
         return " "
     text = _WIKI.sub(lambda found: found[2] or found[1], token.content)
     # A passage may begin within a table, whose rows are then no table.
-    return re.sub(r"\s*\|\s*", " · ", text.strip("| ")) if text.startswith("|") else text
+    return re.sub(r"(?:^|(?<=\s))\|+(?:\s+\|+)*(?=\s|$)", "·", text)
 
 
 def _plain(children: Sequence[Token]) -> str:
