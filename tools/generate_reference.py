@@ -44,6 +44,7 @@ PAGE_OF = {
     "search": "../how-to/query-syntax.md",
     "similar": "../how-to/similar.md",
     "related": "../how-to/related.md",
+    "impact": "../how-to/impact.md",
     "ask": "../how-to/ask.md",
     "context": "../how-to/context.md",
     "tag": "../how-to/memory-for-agents.md",

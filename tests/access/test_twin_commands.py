@@ -80,6 +80,10 @@ COMMAND_ROWS: dict[str, list[list[str]]] = {
     + [["ours/tide.md", "-d", each] for each in PLACES],
     "related": [[each["name"]] for each in NAMES]
     + [["ours/tide.md:1", "-d", each] for each in PLACES],
+    "impact": [
+        *(["-d", each["dataset_id"], each["name"], "--versions", ".."] for each in NAMES),
+        *(["--since", "0-", "-d", each] for each in PLACES),
+    ],
     "ask": [["where", "is", "the", "zebra"], ["the", "anchor", "-d", "zoo"]],
     "context": [
         *(["zebra", "anchor"], ["zebra", "-d", "zoo"]),

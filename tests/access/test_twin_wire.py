@@ -328,6 +328,12 @@ CONSOLE: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
         *({"do": each, "dataset": "kb", "id": "0" * 16} for each in ("approve", "refuse", "on")),
     ),
     "console_gaps": _pages("/console/gaps"),
+    "console_impact": _pages(
+        "/console/impact",
+        "/console/impact?dataset=kb&name=ours/tide.md",
+        "/console/impact?dataset=kb&name=theirs/zebra.md",
+        "/console/impact?dataset=zoo&name=animals.md",
+    ),
     "console_golden": _pages(
         "/console/golden", "/console/golden?dataset=kb&a=mode%3Dbm25&b=mode%3Dhybrid"
     ),

@@ -40,6 +40,7 @@ COMMANDS = (
     "search",
     "similar",
     "related",
+    "impact",
     "ask",
     "context",
     "get",

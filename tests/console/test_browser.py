@@ -59,6 +59,7 @@ PAGES = [
     "/console/work?plan=docs&doctor=1&expired=1",
     "/console/reviews?dataset=docs",
     "/console/gaps",
+    "/console/impact?dataset=docs&name=guide%2Ftea.md",
     "/console/golden?dataset=docs&a=mode%3Dbm25&b=mode%3Dhybrid",
     "/console/connect",
     "/console/keys",

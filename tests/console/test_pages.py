@@ -61,6 +61,8 @@ PAGES = [
     "/console/work?plan=docs&doctor=1",
     "/console/reviews",
     "/console/gaps",
+    "/console/impact",
+    "/console/impact?dataset=docs&name=guide%2Ftea.md",
     "/console/golden",
     "/console/connect",
     "/console/keys",

@@ -79,6 +79,7 @@ RUN: dict[str, list[str]] = {
     "search": ["water"],
     "similar": ["default/a.md"],
     "related": ["default/a.md"],
+    "impact": ["default/a.md", "--versions", ".."],
     "context": ["water"],
     "list --pipelines": [],
     "get": ["default/a.md"],

@@ -22,7 +22,8 @@ from triptych_adapters.cli.session import Globals, describe
 PANELS = {
     "Add and change knowledge": "init@roots add@roots put sync@roots watch remove@roots "
     "import@copies.import_ tag@maintain delete@maintain",
-    "Find and read": "search similar@search related@search ask context get@read list@read.list_",
+    "Find and read": "search similar@search related@search impact ask context get@read "
+    "list@read.list_",
     "See what is fresh": "status history diff@history changes@history rebuild@maintain "
     "embed@maintain layers",
     "Evaluate": "eval",

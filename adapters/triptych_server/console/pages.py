@@ -16,6 +16,7 @@ from triptych_server.console import (
     folders,
     gaps,
     golden,
+    impact,
     keys,
     progress,
     replay,
@@ -71,6 +72,7 @@ def console_routes(server: Server) -> Iterator[RawRoute]:
         "/console/reviews", "reviews", reviews.reviews, posts=reviews.decide, long=True, costs=True
     )
     yield from site.page("/console/gaps", "gaps", gaps.gaps)
+    yield from site.page("/console/impact", "impact", impact.impact, long=True, costs=True)
     yield from site.page("/console/golden", "golden", golden.golden, posts=golden.judge, costs=True)
     yield from site.page("/console/connect", "connect", connect)
     yield from site.page("/console/keys", "keys", keys.keys, posts=keys.change_keys)
