@@ -305,6 +305,15 @@ def test_what_names_no_commit_is_refused_and_runs_nothing(checkout: Path, revisi
     assert not (checkout / "x").exists()
 
 
+def test_an_object_that_the_checkout_lacks_is_named(checkout: Path) -> None:
+    blob = git(checkout, "rev-parse", "HEAD:client.py").strip()
+    lost = checkout / ".git" / "objects" / blob[:2] / blob[2:]
+    lost.chmod(0o600)
+    lost.unlink()
+    with pytest.raises(ValidationError, match=r"client\.py.*lacks the object.*refetch"):
+        git_impact(checkout, "HEAD~1..HEAD")
+
+
 def test_a_checkout_s_own_configuration_runs_nothing(checkout: Path) -> None:
     ran_it = checkout / "ran"
     git(checkout, "config", "diff.evil.textconv", f"touch {ran_it}; cat")

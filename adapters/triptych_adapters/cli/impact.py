@@ -112,7 +112,7 @@ def _lines(each: Finding) -> Iterator[Text]:
     sentence = Text(f"    {visible(each.sentence)}")
     sentence.highlight_words([change.old, change.name], "bold red")
     yield sentence
-    yield Text(f"  {change.kind} {change.document}:{change.line}", style="cyan")
+    yield Text(f"  {change.kind} {visible(change.document)}:{change.line}", style="cyan")
     yield Text(f"  - {visible(change.text)}", style="red")
     if change.instead:
         yield Text(f"  + {visible(change.instead)}", style="green")

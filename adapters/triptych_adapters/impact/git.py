@@ -147,7 +147,13 @@ class GitReader:
             assert answers is not None
             pipe.write(f"{blob}\n".encode())
             pipe.flush()
-            size = int((answers.readline().split() or [b""])[-1] or b"0")
+            head = answers.readline().split()
+            if len(head) != 3:
+                raise ValidationError(
+                    f"{name!r} is not in the checkout, which lacks the object {blob}: fetch it "
+                    "whole (`git fetch --refetch`)"
+                )
+            size = int(head[2])
             data = answers.read(size + 1)[:-1]
             self._sources[name, blob] = None if size > _LARGEST else _source(name, data)
         return self._sources[name, blob]
