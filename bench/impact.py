@@ -30,7 +30,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import NamedTuple
 
-from triptych_adapters.impact import LEAST, Finding, GitReader, Impact, impact
+from triptych_impact import LEAST, Finding, GitReader, Impact, impact
 
 _DOCUMENT = re.compile(
     r"^(?!.*require)(?:.*\.(?:md|rst|txt|markdown|adoc)|(?:.*/)?(?:README|CHANGES|HISTORY)[^/]*)$",

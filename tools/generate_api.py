@@ -62,7 +62,8 @@ MODULES = (
 )
 """Modules whose names programs import, and that are no package with a list of its own."""
 INTERNAL = re.compile(
-    r"triptych\.scan\b|triptych_backends\.(index|sql)\b|triptych_adapters\.cli\b|.*\._"
+    r"triptych\.scan\b|triptych_backends\.(index|sql)\b|triptych_adapters\.cli\b"
+    r"|triptych_server\.console\b|.*\._"
 )
 """Packages whose names are for Triptych's own packages: they and all below them have no page."""
 

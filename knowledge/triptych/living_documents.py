@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import attrs
 
 from triptych import deadlines
-from triptych._internal import sequence_diff
 from triptych.contracts import ChunkRepo, DocumentRepo, Store, VersionReader
 from triptych.contracts.pages import document_pages
 from triptych.errors import NotAvailableError, NotFoundError
@@ -27,6 +26,7 @@ from triptych.records import (
 from triptych.records.documents import expired_by, has_expired, not_expired_by
 from triptych.records.filters import NAME, all_of
 from triptych.records.spaces import StoredSpace, dense, further
+from triptych.text import sequence_diff
 
 if TYPE_CHECKING:
     from triptych.records import DatasetStats

@@ -16,7 +16,7 @@ pytest.importorskip("starlette")
 import triptych
 from support.asgi import Client
 from support.console import HOSTILE, read
-from triptych_server.console.markdown import LONGEST, excerpt, rendered
+from triptych_server.console import LONGEST, excerpt, rendered
 from triptych_server.http import create_app
 
 ALLOWED = {*("h2", "h3", "h4", "h5", "h6", "p", "a", "span", "em", "strong", "s", "code", "pre")}

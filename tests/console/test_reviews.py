@@ -22,7 +22,7 @@ from support.console import HOSTILE, TOKEN, post, read
 from triptych.errors import PendingReviewError
 from triptych.proposals import Proposals
 from triptych.service import Service
-from triptych_server.console.reviews import side_by_side
+from triptych_server.console import side_by_side
 from triptych_server.http import create_app
 from triptych_server.keys import KeyAuthenticator, KeyStore
 

@@ -16,8 +16,8 @@ import pytest
 from support.rows import each_row
 from triptych.chunking import MarkdownChunker, first_heading
 from triptych.errors import TriptychError
+from triptych.layers import syntax_of
 from triptych.layers.code_outline import read_code
-from triptych.layers.code_syntax import syntax_of
 from triptych.layers.outline import read_outline
 from triptych.parsing import base_parsers, front_matter
 from triptych.text.injection import suspicious

@@ -11,7 +11,8 @@ from hypothesis import given, settings, strategies as st
 import triptych
 from support.cli_run import fresh_shell, ran
 from triptych.errors import NotFoundError, ValidationError
-from triptych_adapters.impact import (
+from triptych_adapters.wire.errors import Exit
+from triptych_impact import (
     Changed,
     Finding,
     Impact,
@@ -21,7 +22,6 @@ from triptych_adapters.impact import (
     impact,
     version_impact,
 )
-from triptych_adapters.wire.errors import Exit
 
 CLIENT = '''"""A client."""
 

@@ -18,7 +18,7 @@ from triptych_adapters.cli.session import Exit, Session
 
 if TYPE_CHECKING:
     from triptych.records import DocumentChange
-    from triptych_adapters.impact import Finding, Impact
+    from triptych_impact import Finding, Impact
 
 
 @command(
@@ -53,7 +53,7 @@ def impact(
     removed or replaced. No model is asked. OLD...NEW begins where NEW left OLD; OLD alone is
     compared with the files on disk.
     """
-    from triptych_adapters.impact import changes_impact, git_impact, version_impact
+    from triptych_impact import changes_impact, git_impact, version_impact
 
     if bool(what) == (since is not None):
         raise ValidationError("give OLD..NEW, a document with --versions, or --since CURSOR")

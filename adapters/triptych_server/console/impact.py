@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from triptych.errors import NotAvailableError, NotFoundError
-from triptych_adapters.impact import version_impact
+from triptych_impact import version_impact
 from triptych_server.console.site import Made
 from triptych_server.console.visit import Visit
 

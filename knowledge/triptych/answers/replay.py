@@ -10,7 +10,6 @@ import attrs
 import regex
 
 from triptych import deadlines
-from triptych._internal.sequence_diff import matching_blocks, unified_diff
 from triptych.answers.claims import FoundClaim
 from triptych.answers.options import answer_messages
 from triptych.answers.pack import ContextReceipt, ReceiptPiece
@@ -23,6 +22,7 @@ from triptych.errors import ValidationError
 from triptych.living_documents import LAST_VERSION, LivingDocuments
 from triptych.records import Layer, Message, check_text
 from triptych.signatures import content_sha256
+from triptych.text.sequence_diff import matching_blocks, unified_diff
 
 _LEAST_ALIKE: Final = 0.4
 """The minimum share of a passage's words that must remain for "changed" instead of "gone"."""

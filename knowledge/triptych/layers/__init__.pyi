@@ -10,6 +10,11 @@ from triptych.layers.builder.records import (
     LayerReport as LayerReport,
     PlannedLayer as PlannedLayer,
 )
+from triptych.layers.code_syntax import (
+    Syntax as Syntax,
+    code_patterns as code_patterns,
+    syntax_of as syntax_of,
+)
 from triptych.layers.extractive import ExtractiveSummarizer as ExtractiveSummarizer
 from triptych.layers.generation import (
     generate_dataset_context as generate_dataset_context,

@@ -11,7 +11,7 @@ from typing import Final
 import attrs
 
 from triptych.chunking.outline import Part
-from triptych.layers.code_syntax import Syntax, masked, patterns
+from triptych.layers.code_syntax import Syntax, code_patterns, masked
 from triptych.layers.inline import clip, visible_text
 from triptych.text.sentences import split_sentences
 from triptych.text.tokens import estimate_tokens
@@ -102,7 +102,7 @@ class _Reader:
 
     def defined_by(self, starts: Sequence[tuple[int, int, str]]) -> list[Definition]:
         """The definitions that a parser found: where each starts, its depth and its title."""
-        _, pattern = patterns(self._syntax)
+        _, pattern = code_patterns(self._syntax)
         found = []
         for start, depth, title in starts:
             header = self._header_from(start)
@@ -115,7 +115,7 @@ class _Reader:
 
     def defined_by_pattern(self) -> list[Definition]:
         """The definitions that the patterns of the language find."""
-        _, pattern = patterns(self._syntax)
+        _, pattern = code_patterns(self._syntax)
         found: list[Definition] = []
         open_types: list[tuple[int, bool]] = []
         for match in islice(pattern.finditer(self._masked), _MOST_DEFINITIONS):

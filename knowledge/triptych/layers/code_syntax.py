@@ -165,7 +165,7 @@ def syntax_of(name: str) -> Syntax | None:
 
 
 @cache
-def patterns(syntax: Syntax) -> tuple[re.Pattern[str], re.Pattern[str]]:
+def code_patterns(syntax: Syntax) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """``opaque`` and ``definition``, compiled at the first use."""
     return (
         re.compile(syntax.opaque, re.DOTALL),
@@ -175,7 +175,7 @@ def patterns(syntax: Syntax) -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 def masked(text: str, syntax: Syntax) -> tuple[str, list[tuple[int, int]]]:
     """``text`` with blanks for comments and strings, line ends kept; and the comments' spans."""
-    opaque, _ = patterns(syntax)
+    opaque, _ = code_patterns(syntax)
     comments: list[tuple[int, int]] = []
     pieces: list[str] = []
     at = 0

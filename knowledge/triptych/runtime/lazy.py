@@ -24,11 +24,14 @@ _PACKAGES = (
         "triptych_qdrant",
         "triptych_inplace",
         "triptych_adapters",
+        "triptych_impact",
         "triptych_server",
     ),
     "triptych_frameworks",
 )
-_PRIVATE = re.compile(r"\._|__pycache__|_backends\.(index|sql)\b|_adapters\.cli\b")
+_PRIVATE = re.compile(
+    r"\._|__pycache__|_backends\.(index|sql)\b|_adapters\.cli\b|_server\.console\b"
+)
 
 
 def _home_of(package: str, name: str) -> str:

@@ -4,7 +4,8 @@ from triptych.text.analyzer import ANALYZER_VERSION, AUTO, Analyzer, get_analyze
 from triptych.text.escapes import decode
 from triptych.text.injection import Sign
 from triptych.text.labels import BESIDE, LABELLED_K1, TEXT_WEIGHT, headings_in, label_of, titles_of
-from triptych.text.sentences import shingles, split_sentences
+from triptych.text.sentences import sentence_spans, shingles, split_sentences
+from triptych.text.sequence_diff import matching_blocks, unified_diff
 from triptych.text.snippets import matches, snippet
 from triptych.text.term_ids import Numbering
 from triptych.text.tokenizers import (
@@ -44,13 +45,16 @@ __all__ = [
     "label_of",
     "languages",
     "matches",
+    "matching_blocks",
     "normalize",
     "query_terms",
     "score_text",
+    "sentence_spans",
     "shingles",
     "snippet",
     "split_sentences",
     "split_words",
     "titles_of",
+    "unified_diff",
     "visible",
 ]

@@ -11,8 +11,8 @@ from typing import Final, Literal, NamedTuple
 
 import attrs
 
-from triptych.layers.code_syntax import Syntax, patterns, syntax_of
-from triptych.text.sentences import sentence_spans
+from triptych.layers import Syntax, code_patterns, syntax_of
+from triptych.text import sentence_spans
 
 WORD: Final = re.compile(r"\w+")
 TOKEN: Final = re.compile(
@@ -131,7 +131,7 @@ class Source:
             kept = _COMMENT.sub(_blank, self.text)
             return kept, kept, _difference(self.text, kept)
         bare, code = list(self.text), list(self.text)
-        for found in patterns(self.syntax)[0].finditer(self.text):
+        for found in code_patterns(self.syntax)[0].finditer(self.text):
             start, end = found.span()
             line = self.text[self.text.rfind("\n", 0, start) + 1 : start]
             is_doc = found[0].startswith(('"""', "'''")) and not line.strip()
@@ -166,7 +166,7 @@ class Source:
             return []
         found: list[Definition] = []
         stack: list[tuple[int, str]] = []
-        for each in patterns(self.syntax)[1].finditer(self._parts[0]):
+        for each in code_patterns(self.syntax)[1].finditer(self._parts[0]):
             groups = each.groupdict()
             keys = ("name", "type_name", "value_name", "method", "impl")
             key = next(key for key in keys if groups.get(key))

@@ -11,8 +11,8 @@ from hypothesis import given, settings, strategies as st
 
 import triptych
 from support.examples import examples
-from triptych._internal.sequence_diff import matching_blocks, unified_diff
 from triptych.errors import CancelledError
+from triptych.text import matching_blocks, unified_diff
 
 pytestmark = pytest.mark.property
 

@@ -12,8 +12,8 @@ from typing import Final, Literal
 
 import attrs
 
-from triptych._internal.sequence_diff import matching_blocks
-from triptych_adapters.impact.sources import (
+from triptych.text import matching_blocks
+from triptych_impact.sources import (
     NUMBER,
     QUOTED,
     TOKEN,

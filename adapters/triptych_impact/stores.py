@@ -9,9 +9,9 @@ from typing import Any
 from triptych.errors import NotFoundError
 from triptych.records import DocumentChange
 from triptych.service import KnowledgeBase
-from triptych_adapters.impact.changes import Changed
-from triptych_adapters.impact.findings import Impact, impact
-from triptych_adapters.impact.sources import Source
+from triptych_impact.changes import Changed
+from triptych_impact.findings import Impact, impact
+from triptych_impact.sources import Source
 
 
 def version_impact(

@@ -13,7 +13,7 @@ import attrs
 
 from triptych.errors import ValidationError
 from triptych.records import check_whole
-from triptych_adapters.impact.changes import (
+from triptych_impact.changes import (
     PAST,
     Change,
     Changed,
@@ -23,7 +23,7 @@ from triptych_adapters.impact.changes import (
     is_too_large,
     parts_of,
 )
-from triptych_adapters.impact.sources import WORD, Place, Sentence, Source, is_shaped
+from triptych_impact.sources import WORD, Place, Sentence, Source, is_shaped
 
 LEAST: Final = 0.3
 """The score from which a finding is an alarm: docs/explanation/impact.md has what that is worth."""

@@ -10,9 +10,9 @@ from types import TracebackType
 from typing import Final, Self
 
 from triptych.errors import NotAvailableError, NotFoundError, ValidationError
-from triptych_adapters.impact.changes import Changed
-from triptych_adapters.impact.findings import LEAST, Impact, impact
-from triptych_adapters.impact.sources import Source
+from triptych_impact.changes import Changed
+from triptych_impact.findings import LEAST, Impact, impact
+from triptych_impact.sources import Source
 
 # Nothing of the checkout's configuration is run, no lock is taken, nothing is fetched.
 _GIT: Final = (
