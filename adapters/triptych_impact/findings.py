@@ -246,13 +246,13 @@ def _scored(change: Change, held: Sequence[_Held]) -> Iterator[Finding]:
             why.append(f"and its old value {change.old}")
         tie, tied = 0.75, ""
         for owner in (each for each in change.owners if len(each) > 2):
-            name = re.compile(rf"(?<!\w){re.escape(owner)}(?!\w)")
+            whole = rf"(?<!\w){re.escape(owner)}(?!\w)"
             for kept, text, note in (
                 (1.0, sentence.text, f"names {owner}"),
                 (0.95, sentence.around, f"stands beside {owner}"),
                 (0.85, source.text if owner in source.words else "", f"in a text on {owner}"),
             ):
-                if kept > tie and name.search(text):
+                if kept > tie and re.search(whole, text):
                     tie, tied = kept, note
         if change.kind == "member" and tie < 0.95:
             tie *= 0.5  # another thing may have a parameter of this name

@@ -76,7 +76,15 @@ class GitReader:
             return self.commit(text), None
         dots = "..." if "..." in text else ".."
         old, new = (self.commit(each or "HEAD") for each in text.split(dots, 1))
-        return self._run("merge-base", old, new).strip() if dots == "..." else old, new
+        if dots == "..":
+            return old, new
+        try:
+            return self._run("merge-base", old, new).strip(), new
+        except ValidationError:
+            raise NotFoundError(
+                f"{text!r} have no commit in common here: a shallow clone lacks old ones "
+                "(`git fetch --unshallow`; in CI, check out with the whole history)"
+            ) from None
 
     def documents(self, new: str | None) -> list[Source]:
         """The documents of a commit, or those on disk that Git does not ignore."""

@@ -322,6 +322,10 @@ CONSOLE: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
         *({"do": each, "dataset": "kb"} for each in ("rebuild", "embed", "layers", "none")),
         {"do": "rebuild", "dataset": "zoo"},
     ),
+    "console_ask_post": _forms(
+        "/console/ask",
+        {"q": "zebra", "asked": "anchor", "answered": "An anchor holds."},
+    ),
     "console_reviews": _pages("/console/reviews", "/console/reviews?dataset=kb"),
     "console_reviews_post": _forms(
         "/console/reviews",

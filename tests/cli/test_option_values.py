@@ -52,7 +52,8 @@ def outcome(parameter: Any, value: Any) -> tuple[type, Any]:
     try:
         found = parameter.get_runtime_param().coerce(value, param=parameter, ctx=context)
     except Exception as error:  # noqa: BLE001 - whatever Typer raises
-        return type(error), str(error)
+        # Ours leaves out pydantic's words, which say nothing to a person.
+        return type(error), str(error).removeprefix("Value error, ")
     return type(found), found
 
 

@@ -52,6 +52,19 @@ NOT_FED = {
     "triptych_adapters.related: f'(?<!\\\\w){re.escape(each)}(?!\\\\w)'": (
         "a name as it stands, in chunks"
     ),
+    "triptych_sources.robots: first + middle + last + end": (
+        "one for each rule of a site, whose parts are atomic: test_web_source feeds them"
+    ),
+    **{
+        f"triptych_impact.findings: {each}": "a name as it stands, in one sentence"
+        for each in (
+            "begins + text + ends.get(change.kind, 's?(?!\\\\w)')",
+            "f'(?<![\\\\w.]){re.escape(change.old)}(?!\\\\w|\\\\.\\\\d)'",
+            "f'{form}(?:[(=]|\\\\.\\\\w)|\\\\.{form}|\\\\bimport {form}'",
+            "f'(?<!\\\\w){re.escape(change.new)}(?!\\\\w)'",
+            "whole",
+        )
+    },
     "triptych_server.mcp.agents: f'(?m:^){first}(.*?){last}'": "files of the person's own",
     "triptych_server.mcp.agents: f'(?m:^){mark}(?:{_AFTER})?: '": "files of the person's own",
     "triptych.sync.patterns: source + b'\\\\Z'": (

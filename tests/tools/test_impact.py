@@ -296,6 +296,13 @@ def test_three_dots_begin_where_the_branch_left(checkout: Path) -> None:
     assert git_impact(checkout, "main...branch").findings == []
 
 
+def test_branches_without_a_common_commit_are_named(checkout: Path) -> None:
+    git(checkout, "checkout", "-q", "--orphan", "other")
+    git(checkout, "commit", "-q", "-m", "apart")
+    with pytest.raises(NotFoundError, match="no commit in common"):
+        git_impact(checkout, "main...other")
+
+
 @pytest.mark.parametrize(
     "revisions", ["none..HEAD", "HEAD..none", "--output=x..HEAD", "-x", "HEAD^9"]
 )

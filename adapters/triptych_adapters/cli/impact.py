@@ -63,6 +63,7 @@ def impact(
         with session.service(settings=session.settings().without_llm()) as service:
             if since is not None:
                 place, more = dataset_in_use(service, dataset), True
+                service.stats(place)  # a dataset that is not there has no changes either
                 changes: list[DocumentChange] = []
                 while more:
                     page = service.changes(since, dataset_id=place)
@@ -105,14 +106,19 @@ def _show(session: Session, found: Impact) -> None:
 def _lines(each: Finding) -> Iterator[Text]:
     change = each.change
     yield Text.assemble(
-        (f"{visible(each.document)}:{each.line}", "bold"),
+        (f"{_named(each.document)}:{each.line}", "bold"),
         f"  {each.score:.2f}  ",
         (visible(each.why), "dim"),
     )
     sentence = Text(f"    {visible(each.sentence)}")
     sentence.highlight_words([change.old, change.name], "bold red")
     yield sentence
-    yield Text(f"  {change.kind} {visible(change.document)}:{change.line}", style="cyan")
+    yield Text(f"  {change.kind} {_named(change.document)}:{change.line}", style="cyan")
     yield Text(f"  - {visible(change.text)}", style="red")
     if change.instead:
         yield Text(f"  + {visible(change.instead)}", style="green")
+
+
+def _named(name: str) -> str:
+    """A name on one line: what follows a line break in it could be a command to a CI's log."""
+    return visible(name.replace("\n", "\u2028"))

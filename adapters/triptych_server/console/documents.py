@@ -203,7 +203,7 @@ def document(visit: Visit) -> Made:
         "view": view,
         "text": text,
         "file": _file(visit, history[0]),
-        "too_long": as_markdown and len(content) > LONGEST,
+        "unread": as_markdown and text is None,
         "pieces": pieces(
             content,
             spans if view == "source" else [],

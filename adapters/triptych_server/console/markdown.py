@@ -29,6 +29,8 @@ LONGEST: Final = 100_000
 _EXCERPT: Final = 240
 _SLACK: Final = 60
 """Code points by which an excerpt is longer, if it then begins or ends with a sentence."""
+_NESTED: Final = 50
+"""Levels of lists and quotes that are read; the parser drops what is deeper, and all after it."""
 _EXTERNAL: Final = re.compile(r"(?:https?|mailto):", re.IGNORECASE)
 _SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*:|//|\\", re.IGNORECASE)
 _WIKI: Final = re.compile(r"\[\[([^\[\]|\n]+)(?:\|([^\[\]\n]+))?\]\]")
@@ -42,7 +44,8 @@ _FRONT_MATTER: Final = re.compile(
 
 @cache
 def _parser() -> MarkdownIt:
-    parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    options = {"html": False, "maxNesting": _NESTED}
+    parser = MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
     for name in ("fence", "code_block"):
         parser.add_render_rule(name, _code)
     return parser
@@ -80,8 +83,8 @@ def rendered(
     anchors: Sequence[int],
     known: Callable[[Collection[str]], Collection[str]],
     link: Callable[[str], str],
-) -> Markup:
-    """A document as HTML.
+) -> Markup | None:
+    """A document as HTML; None where it nests deeper than is read.
 
     Args:
         content: its text, of at most `LONGEST` code points.
@@ -97,6 +100,8 @@ def rendered(
         text = re.sub(r"[^\n]", " ", metadata[0]) + text[metadata.end() :]
     starts = line_starts(text)
     tokens = _parser().parse(text)
+    if any(each.level >= _NESTED - 1 for each in tokens):
+        return None
     slugs = _mark(tokens, [*starts, len(text)], passage, deque(anchors))
     inlines = [each for each in tokens if each.children is not None]
     for each in inlines:

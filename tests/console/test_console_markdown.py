@@ -179,5 +179,15 @@ def test_a_document_is_read_and_its_source_is_a_second_view() -> None:
         code = ask("GET", page + "code.py").text
         assert 'data-n="2"></span>    pass' in code
         assert 'class="chunk-a"' not in code
-        assert "too long to be shown as Markdown" in ask("GET", page + "long.md").text
+        assert "too long, or nests too deep" in ask("GET", page + "long.md").text
         assert ask("GET", page + "tea.md?view=other").status_code == 400
+
+
+def test_what_nests_too_deep_is_not_read_in_part() -> None:
+    nothing = {"passage": (0, 0), "anchors": (), "known": lambda _: (), "link": str}
+    for levels in range(1, 60):
+        listed = "".join(f"{'  ' * at}- item{at}\n" for at in range(levels))
+        for text in (f"{listed}\nAFTER\n", f"{'> ' * levels}deep\n\nAFTER\n"):
+            shown = rendered(text, "a.md", **nothing)  # type: ignore[arg-type]  # of one dict
+            assert shown is None or "AFTER" in shown, levels
+            assert shown is not None or levels > 20
