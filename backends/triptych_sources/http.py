@@ -221,7 +221,7 @@ class SiteClient:
         if not usable:
             raise SourceError(
                 f"{host} has no address on the public internet but {found[0][4][0]}, which is "
-                "refused: if you trust the host, allow private addresses"
+                "refused: if you trust the host, allow private addresses (--private)"
             )
         for family, kind, protocol, _, address in usable:
             connection = socket.socket(family, kind, protocol)
