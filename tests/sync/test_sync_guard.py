@@ -87,6 +87,43 @@ def test_what_else_a_held_pass_finds_is_done(desk: Desk) -> None:
     assert desk.names == ["0.md", "1.md", "2.md", "3.md", "new.md"]
 
 
+@pytest.mark.parametrize("is_restarted", [True, False])
+def test_what_is_held_stays_so_whatever_comes_meanwhile(desk: Desk, is_restarted: bool) -> None:
+    filled(desk)
+    for name in ("0.md", "1.md", "2.md"):
+        (desk.root / name).unlink()
+    for name in ("5.md", "6.md", "7.md"):
+        desk.write(name, f"text of {name}")
+    one = desk.syncing(options=GUARDED)
+    for more in range(8, 13):
+        report = one.sync()
+        assert (report.held[0].names, report.deleted) == (("0.md", "1.md", "2.md"), ())
+        assert report.held[0].documents == 4
+        desk.write(f"{more}.md", "more")
+        assert one.plan().deleted == ()
+        if is_restarted:
+            one = desk.syncing(options=GUARDED)
+    assert len(one.sync(delete_most=True).deleted) == 3
+    (desk.root / "5.md").unlink()
+    assert one.sync().deleted == ("5.md",)  # the guard is as it was
+
+
+def test_what_is_held_ends_when_enough_files_are_back(desk: Desk) -> None:
+    filled(desk)
+    for name in ("0.md", "1.md", "2.md"):
+        (desk.root / name).unlink()
+    assert desk.syncing(options=GUARDED).sync().held
+    desk.write("0.md", "text number 0")
+    desk.write("1.md", "text number 1")
+    assert desk.syncing(options=GUARDED).sync().deleted == ("2.md",)
+    for number in range(5, 15):
+        desk.write(f"{number}.md", f"text number {number}")
+    desk.syncing(options=GUARDED).sync()
+    for number in range(5, 10):
+        (desk.root / f"{number}.md").unlink()
+    assert len(desk.syncing(options=GUARDED).sync().deleted) == 5
+
+
 def test_files_that_have_moved_are_not_lost(desk: Desk) -> None:
     filled(desk)
     (desk.root / "all").mkdir()

@@ -27,7 +27,7 @@ from triptych.sync import Fetched, Source, SourceEntry, SourceRoot, SourceSync, 
 
 @attrs.define
 class Shelf:
-    """A source in memory that counts its calls and fails as it is told."""
+    """A source in memory that counts its calls, and fails for the entries in `broken`."""
 
     texts: dict[str, str]
     location: str = "shelf://one"
@@ -218,6 +218,10 @@ def test_most_documents_are_not_deleted_unconfirmed(kb: Service, tmp_path: Path)
     # It is said again, though nothing of the source has changed.
     sync = SourceSync(kb, root, state=tmp_path / "state")
     assert sync.sync().held
+    # Nor do as many new entries make it a smaller part.
+    shelf.texts |= {f"new {n}.md": f"new {n}" for n in range(9)}
+    for _ in range(2):
+        assert len(SourceSync(kb, root, state=tmp_path / "state").sync().held[0].names) == 4
     assert len(sync.sync(delete_most=True).deleted) == 4
 
 

@@ -24,7 +24,7 @@ from triptych.sync.report import DeletionGuard, HeldDeletions, SyncPlan, SyncRep
 from triptych.sync.roots import Root, SyncOptions, SyncRoot
 from triptych.sync.scanner import Scanner
 from triptych.sync.source import UNKNOWN
-from triptych.sync.state import SyncRecord
+from triptych.sync.state import HELD, SyncRecord
 from triptych.sync.target import DELETED_AT_ONCE, SyncTarget, target_of
 
 _ROUNDS = 3
@@ -173,6 +173,7 @@ class SyncRun:
         self._move_layers(stored)
         added = {each.name for each in stored if each.task.info is None}
         deletions = self._plan_deletions(work, added)
+        self._remember_held(deletions.held, whole=names is None)
         deleted, not_deleted = self._delete(work, deletions)
         renamed = tuple(pair for pair in deletions.renamed if pair[0] in deleted)
         old_names = {old for old, _ in renamed}
@@ -235,7 +236,9 @@ class SyncRun:
             known = self._known[root]
             listed = list(known) if names is None else map(root.relative_of, names)
             for relative in listed:
-                if relative in known and relative not in scan.files and not scan.hides(relative):
+                if relative == HELD or relative not in known or relative in scan.files:
+                    continue
+                if not scan.hides(relative):
                     del known[relative]
                     self.changed = True
 
@@ -358,6 +361,19 @@ class SyncRun:
                 )
         return tuple(held)
 
+    def _remember_held(self, held: Sequence[HeldDeletions], *, whole: bool) -> None:
+        """Note of each root how many documents it had when deletions were first held, and forget it
+        when a ``whole`` pass holds none."""
+        for root, _ in self._roots:
+            known = self._known[root]
+            place = root.path if isinstance(root, SyncRoot) else root.place
+            documents = next((each.documents for each in held if each.root == place), None)
+            if documents is not None and HELD not in known:
+                known[HELD] = SyncRecord(None, "", "", str(documents))
+                self.changed = True
+            elif documents is None and whole and known.pop(HELD, None) is not None:
+                self.changed = True
+
     def _check_guard(self, work: _Work, root: Root, going: Sequence[DocumentInfo]) -> Wave | None:
         """The wave of deletions in which these would be too many."""
 
@@ -365,7 +381,10 @@ class SyncRun:
             infos: Iterable[DocumentInfo] = work.inventory.infos.values()
             if work.names is not None:
                 infos = self._target.infos(self._dataset_id)
-            return sum(info.system.sync_root in root.keys for info in infos)
+            count = sum(info.system.sync_root in root.keys for info in infos)
+            before = self._known[root].get(HELD)
+            # What came since they were first held makes them no smaller a part.
+            return count if before is None else min(count, max(int(before.outcome), len(going)))
 
         if not going or self._guard is None or (root.options or self._options).delete_most:
             return None

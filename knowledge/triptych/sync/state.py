@@ -36,6 +36,9 @@ _DRAFT = ".new-"
 _OWN = re.compile(r"[0-9a-f]{32}\.json|\.new-\w+").fullmatch
 _ENDED = 3600.0
 """Seconds after which a draft is taken for one whose sync was ended."""
+HELD = "\0held"
+"""The name of the record of deletions that wait for confirmation, which no file has; its outcome is
+how many documents the root had when they were first held."""
 LEFT_OUT = ""
 """The outcome of a file that no document is made of."""
 
