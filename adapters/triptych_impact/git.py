@@ -203,7 +203,7 @@ def git_impact(
     ``revisions`` is ``OLD..NEW``, ``OLD...NEW``, or ``OLD`` for the files on disk.
 
     Raises:
-        NotFoundError: there is no such folder or commit.
+        NotFoundError: the folder or a commit does not exist.
         NotAvailableError: ``git`` is not installed.
         ValidationError: the folder is no checkout, or an argument is out of its range.
     """

@@ -251,8 +251,8 @@ class Projection:
         owners: Sequence[int],
         changed: set[int],
     ) -> None:
-        """Take over units of ``owners``. Those of a document in ``changed`` may have another title,
-        whose words chunks have that are otherwise the same: they are made anew."""
+        """Take over units of ``owners``. Those of a document in ``changed`` are made again: chunks
+        hold the words of its title, which may be another one."""
         kind = field if field in _NEW else "layer"
         parameters: dict[str, Any] = {
             "dataset": dataset,

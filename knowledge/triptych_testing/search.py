@@ -182,7 +182,7 @@ class SearchTests(HarnessTests):
         assert found("harbour") == [("harbour.csv", 0)]
         assert found("csv") == found("md") == []
         put(store, "d", "other.md", "three", title="The newest tide")
-        # At once, while its chunks are stale, and still when they are made anew.
+        # At once, while its chunks are stale, and still when they are made again.
         for _ in range(2):
             assert found("ferries") == []
             assert found("tide") == [("other.md", 0)]

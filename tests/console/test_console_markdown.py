@@ -184,10 +184,9 @@ def test_a_document_is_read_and_its_source_is_a_second_view() -> None:
 
 
 def test_what_nests_too_deep_is_not_read_in_part() -> None:
-    nothing = {"passage": (0, 0), "anchors": (), "known": lambda _: (), "link": str}
     for levels in range(1, 60):
         listed = "".join(f"{'  ' * at}- item{at}\n" for at in range(levels))
         for text in (f"{listed}\nAFTER\n", f"{'> ' * levels}deep\n\nAFTER\n"):
-            shown = rendered(text, "a.md", **nothing)  # type: ignore[arg-type]  # of one dict
+            shown = rendered(text, "a.md", passage=(0, 0), anchors=(), known=lambda _: (), link=str)
             assert shown is None or "AFTER" in shown, levels
             assert shown is not None or levels > 20
