@@ -64,7 +64,8 @@ class Impact:
 
     Attributes:
         findings: the likeliest first.
-        more: how many findings of at least that score there are beside them.
+        more: how many sentences beside them have such a score by themselves; of one thing, or in
+            one document, each further one counts for less.
         changes: how many things were removed or replaced.
         history: documents that tell the past, such as changelogs, in which nothing was looked for.
         too_large: changed documents that are too large to be compared.
@@ -111,10 +112,10 @@ def impact(
             key = found.document, found.line, found.sentence
             if key not in best or _order(found) < _order(best[key]):
                 best[key] = found
-    ranked = [each for each in _spread(best.values()) if each.score >= least]
+    shown = [each for each in _spread(best.values()) if each.score >= least][:top_k]
     return Impact(
-        findings=ranked[:top_k],
-        more=len(ranked[top_k:]),
+        findings=shown,
+        more=sum(each.score >= least for each in best.values()) - len(shown),
         changes=len(changes),
         history=[each.name for each in past if each.is_prose],
         too_large=[each.name for each in changed if is_too_large(each)],

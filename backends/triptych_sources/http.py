@@ -170,8 +170,9 @@ class SiteClient:
         """Wait for the next turn, as long as there is time at all."""
         if not self._over and max(self._next, time.monotonic()) >= self._end:
             self._over = (
-                f"the sync of {self._site.netloc} takes longer than {self._seconds:g} seconds: "
-                "sync again for the other pages, or raise max_seconds"
+                f"the sync of {self._site.netloc} takes longer than {self._seconds:g} seconds, "
+                f"with {self.delay:g} between two requests: sync again for the other pages, or "
+                "raise max_seconds"
             )
         if self._over:
             raise SourceError(self._over)

@@ -143,6 +143,17 @@ def test_a_thing_that_many_sentences_hold_leaves_room_for_another() -> None:
     assert "boil_water" in [each.change.name for each in findings[:10]]
 
 
+def test_sentences_that_are_left_out_for_others_of_their_document_are_counted() -> None:
+    names = [f"open_{at}_valve" for at in range(60)]
+    old = "".join(f"def {name}():\n    pass\n\n\n" for name in names)
+    prose = "".join(f"Call `{name}()` first.\n\n" for name in names)
+    found = impact([Changed(name="a.py", old=old, new="")], [Source("n.md", prose)], top_k=1000)
+    assert 0 < found.more < 60
+    assert len(found.findings) + found.more == 60
+    more = impact([Changed(name="a.py", old=old, new="")], [Source("n.md", prose)], top_k=10)
+    assert (len(more.findings), more.more) == (10, 50)
+
+
 def test_an_option_and_an_address_of_prose_are_found_in_other_prose() -> None:
     old = "Run it with `--dry-run`, as https://example.com/old says.\n"
     new = "Run it with `--plan`, as https://example.com/new says.\n"

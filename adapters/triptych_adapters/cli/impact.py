@@ -95,7 +95,7 @@ def _show(session: Session, found: Impact) -> None:
     if found.too_large:
         notes.append(f"not compared, as they are too large: {', '.join(found.too_large)}")
     if found.more:
-        notes.append(f"{found.more} more: --top-k shows them")
+        notes.append(f"{found.more} more: a higher --top-k or a lower --least shows them")
     if not found.findings:
         notes.append(f"no sentence holds what was removed or replaced ({found.changes})")
     session.output.show(
