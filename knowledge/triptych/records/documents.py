@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
+import hashlib
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import ClassVar, Final, Literal
@@ -185,7 +185,7 @@ def system_has_expired(system: SystemData | None, moment: datetime | None = None
     return expires_at is not None and expires_at <= (moment or datetime.now(UTC))
 
 
-_CHUNKS: Final = uuid.UUID("b6482900-31b6-52d6-af5d-00d5479f083c")
+_CHUNKS: Final = bytes.fromhex("b648290031b652d6af5d00d5479f083c")
 """The UUID namespace of chunk ids; it must never change."""
 
 
@@ -197,7 +197,12 @@ def chunk_id(dataset_id: str, doc_name: str, input_sig: str, occurrence: int) ->
     earlier chunks of the document with the same ``input_sig``.
     """
     name = digest("chunk", dataset_id, doc_name, input_sig, str(occurrence))
-    return str(uuid.uuid5(_CHUNKS, name))
+    # As `uuid.uuid5` and its string, at a third of their time: each hit that is written has one.
+    made = bytearray(hashlib.sha1(_CHUNKS + name.encode(), usedforsecurity=False).digest()[:16])
+    made[6] = made[6] & 0x0F | 0x50
+    made[8] = made[8] & 0x3F | 0x80
+    text = made.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 @attrs.frozen(kw_only=True, slots=True)

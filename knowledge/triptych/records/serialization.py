@@ -79,6 +79,11 @@ def _plain(value: Any, outside: bool, view: View | None) -> Any:
         return value if view is None or math.isfinite(value) else view(value)
     if kind is tuple or kind is list:  # the most of what a record holds
         return [v if type(v) in _BARE else _plain(v, outside, view) for v in value]
+    if kind is dict:  # as lists are: few hold more than numbers and texts
+        return {
+            str(key): each if type(each) in _BARE else _plain(each, outside, view)
+            for key, each in value.items()
+        }
     if isinstance(value, str):
         return str(value)
     if (getter := _getter(kind, outside)) is not None:
@@ -86,8 +91,10 @@ def _plain(value: Any, outside: bool, view: View | None) -> Any:
         if fields.get("metadata") and isinstance(fields["metadata"], Mapping):
             fields["metadata"] = metadata_to_plain(fields["metadata"])
         for name, each in fields.items():
-            if type(each) not in _BARE:
-                fields[name] = _plain(each, outside, view)
+            of = type(each)
+            if of in _BARE or (of is float and math.isfinite(each)):
+                continue
+            fields[name] = _plain(each, outside, view)
         return fields
     if isinstance(value, Mapping):
         return {

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import attrs
 
-from triptych.chunking import is_code
+from triptych.chunking import CODE_ENDINGS, is_code
 from triptych.contracts import HitReader
 from triptych.records import Hit, Layer, Mode, ResolvedQuery
 from triptych.text import get_analyzer, label_of
@@ -27,6 +27,7 @@ _TEST_WORDS = (
     "sample samples spec specs test testdata tests"
 )
 _TESTS = frozenset(_TEST_WORDS.split())
+_ENDINGS = tuple(CODE_ENDINGS)
 _PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
 _WORD = re.compile(r"\w+")
 _SYMBOL = re.compile(r"[\w$]+(?:(?:::|->|[.#/])[\w$]+)*(?:\(\))?")
@@ -75,7 +76,9 @@ def code_places(hits: Sequence[Hit]) -> list[int]:
     return [
         at
         for at, hit in enumerate(hits[:POOL])
-        if hit.layer is Layer.DETAIL and is_code(hit.doc_name, hit.metadata)
+        if hit.layer is Layer.DETAIL
+        and (hit.metadata or hit.doc_name.lower().endswith(_ENDINGS))  # most hits are no code
+        and is_code(hit.doc_name, hit.metadata)
     ]
 
 

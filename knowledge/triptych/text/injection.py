@@ -74,6 +74,7 @@ _IN_A_ROW: Final = (
     (("ignor", "vergiss", "missacht"), ("anweisung", "befehl", "instruccion")),
     (("忽略", "无视", "忘记", "忽視", "無視"), ("指令", "指示", "提示", "命令")),
 )
+_BY_WORD: Final = tuple((word, row[1:]) for row in _IN_A_ROW for word in row[0])
 _BEFORE_MODELS: Final = ("you", "attention", "note", "message", "instruction", "important")
 _BEGINNING: Final = re.compile(
     r"(?:attention|note|message|instructions?|important)[\W_]{1,8}(?:(?:to|for|all)[\W_]{1,8}){0,2}"
@@ -134,8 +135,8 @@ def _may_instruct(text: str) -> bool:
     """Whether `_INSTRUCTION` has to look at ``text``; never False where it would find something."""
     folded = text.casefold()
     holds = folded.__contains__
-    for row in _IN_A_ROW:
-        if any(map(holds, row[0])) and all(any(map(holds, part)) for part in row[1:]):
+    for word, parts in _BY_WORD:
+        if word in folded and all(any(map(holds, part)) for part in parts):
             return True
     begins = ("now" in folded and "you" in folded) or (
         any(map(holds, _BEFORE_MODELS))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import Final
 
@@ -84,17 +85,17 @@ def _fold_in_place(text: str) -> str:
 def _occurrences(folded: str, terms: Sequence[str]) -> list[tuple[int, int, int]]:
     """Return (start, end, number of the term) of what is found, sorted."""
     found: list[tuple[int, int, int]] = []
-    for number, term in enumerate(islice(dict.fromkeys(terms), _TERMS)):
-        width = len(term)
-        is_there = term in folded
-        if not is_there and width > 2 and term[-1] == "i":
-            width -= 1  # The stemmers write a final y as i: happy, happi.
-            is_there = True
-        if is_there:
-            places = _places(folded, term[:width], inside_words=not term.isascii())
+    for number, (term, without_y, inside_words, forms) in enumerate(_sought(tuple(terms))):
+        if (first := folded.find(term)) >= 0:
+            width = len(term)
+            places = _places(folded, term, first, inside_words)
             found += [(start, start + width, number) for start in places]
-        for form in irregular_forms(term):
-            ends = [start + len(form) for start in _places(folded, form)]
+        elif without_y and (first := folded.find(without_y)) >= 0:
+            width = len(without_y)
+            places = _places(folded, without_y, first, inside_words)
+            found += [(start, start + width, number) for start in places]
+        for form in forms:
+            ends = [start + len(form) for start in _places(folded, form, folded.find(form))]
             found += [
                 (end - len(form), end, number)
                 for end in ends
@@ -104,10 +105,27 @@ def _occurrences(folded: str, terms: Sequence[str]) -> list[tuple[int, int, int]
     return found
 
 
-def _places(folded: str, text: str, *, inside_words: bool = False) -> list[int]:
-    """Return where the first occurrences of ``text`` start, those inside words left out."""
+@lru_cache(maxsize=64)
+def _sought(terms: tuple[str, ...]) -> Sequence[tuple[str, str, bool, tuple[str, ...]]]:
+    """What is looked for: each term, what it is where that is not there, whether it may stand
+    inside words, and its irregular forms. All hits of a search ask for the same."""
+    return [
+        (
+            term,
+            # The stemmers write a final y as i: happy, happi.
+            term[:-1] if len(term) > 2 and term[-1] == "i" else "",
+            not term.isascii(),
+            irregular_forms(term),
+        )
+        for term in islice(dict.fromkeys(terms), _TERMS)
+    ]
+
+
+def _places(folded: str, text: str, first: int, inside_words: bool = False) -> list[int]:
+    """Return where the occurrences of ``text`` from ``first`` on start, those inside words left
+    out."""
     places: list[int] = []
-    position, left = folded.find(text), _OCCURRENCES
+    position, left = first, _OCCURRENCES
     while position >= 0 and left:
         if inside_words or position == 0 or not folded[position - 1].isalnum():
             places.append(position)
