@@ -29,9 +29,10 @@ def read_sitemap(data: bytes, url: str) -> Iterator[SitemapEntry]:
     Raises:
         SourceError: it is none of these, or declares a document type: no entity is expanded.
     """
-    start = data.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
-    if start in (b"h", b"H", b"/"):
-        for line in data.decode("utf-8-sig", "replace").splitlines():
+    # Blank lines before the XML declaration are an error of many sites, which readers forgive.
+    data = data.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if data[:1] in (b"h", b"H", b"/"):
+        for line in data.decode("utf-8", "replace").splitlines():
             if line.strip():
                 yield SitemapEntry(line.strip())
         return

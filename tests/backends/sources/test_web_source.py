@@ -182,7 +182,7 @@ def _index(site: Site) -> str:
 
 def test_an_index_of_sitemaps_in_every_form(kb: Service, site: Site, sync: Sync) -> None:
     url = site.url
-    one = f"""\ufeff<?xml version="1.0"?><?xml-stylesheet href="x.xsl"?>
+    one = f"""\ufeff\n \n<?xml version="1.0"?><?xml-stylesheet href="x.xsl"?>
       <x:urlset xmlns:x="http://www.google.com/schemas/sitemap/0.84" xmlns:i="urn:image"
           xmlns:h="http://www.w3.org/1999/xhtml">
       <x:url><x:lastmod>{OLD}</x:lastmod><x:loc>\n  {url}a?x=1&amp;y=2 \n</x:loc>
