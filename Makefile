@@ -91,7 +91,7 @@ artifacts: venv ## build the sdist and the wheels, check them, and use them on e
 world: venv ## real files of others: words that a file shows are found, or named (downloads 230 MB)
 	$(PY) tools/world.py $(WORLD)
 
-matrix: venv ## print how each provider's shape is read with each habit of servers (docs/how-to/providers.md)
+matrix: venv ## print what is done with each difference of providers (docs/how-to/providers.md)
 	PYTHONPATH=tests $(PY) tests/backends/providers/test_provider_matrix.py
 
 # The model's package requires a framework that nothing here uses, hence --no-deps.

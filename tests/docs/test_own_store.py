@@ -22,9 +22,7 @@ _HERE = re.compile(r"""triptych +init\b|TRIPTYCH_URL=|url = ["']""")
 _MADE_HERE = re.compile(r'triptych\.open\("kb\.db"')
 """A program that makes kb.db in the folder, which commands there then find."""
 _HASH = re.compile(r"""--embedder[ =]hash|embedder = ["']hash|TRIPTYCH_EMBEDDER=hash""")
-_WITHOUT_STORE = re.compile(
-    r"--version|--help|init\b|fetch\b|copy |restore \S+\.zip |eval compare |impact \S*HEAD\b"
-)
+_WITHOUT_STORE = re.compile(r"--version|--help|init\b|fetch\b|copy |eval compare |impact \S*HEAD\b")
 """Commands that open no store, or those alone that they name."""
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import json
-import logging
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
@@ -578,10 +577,10 @@ HABITS: Mapping[str, Habit] = {
         shapes="openai ollama",
         error=CANNOT,
     ),
-    "thoughts in <think>": Habit(
+    "thoughts in `<think>`": Habit(
         kinds="chat", change=partial(pieces, f"<think>Hm. [1]</think>\n\n{TEXT}")
     ),
-    "thoughts in [THINK]": Habit(
+    "thoughts in `[THINK]`": Habit(
         kinds="chat", change=partial(pieces, f"[THINK]Hm. [1][/THINK]{TEXT}")
     ),
     "thoughts with an end mark only": Habit(
@@ -757,11 +756,11 @@ def rerank(model: Any, texts: list[str]) -> None:
     assert (len(scores), model.inputs_cut) == (len(texts), len(texts) - len(TEXTS))
 
 
-def cell(server: ProviderServer, name: str, habit: str) -> str:
-    """What becomes of a habit: "✓" no difference, "!" an error that says so, "" no such case.
+def check(server: ProviderServer, name: str, habit: str) -> None:
+    """Check that a habit makes no difference, or is an error that says so.
 
     Raises:
-        AssertionError: something else.
+        AssertionError: something else happens.
     """
     provider, how, long = PROVIDERS[name], HABITS[habit], HABITS[habit].instead is too_long
     texts, prompt = [*TEXTS, *[LONG][: int(long)]], LONG if long else "May I?"
@@ -780,13 +779,25 @@ def cell(server: ProviderServer, name: str, habit: str) -> str:
                         ask(model, given)
                     assert KEY not in str(failed.value)
             assert len(seen) == how.requests or not how.requests
-    return ("!" if how.error else "✓") if kinds else ""
 
 
-def table(server: ProviderServer) -> list[str]:
-    head = [f"| | {' | '.join(PROVIDERS)} |", f"|---|{'---|' * len(PROVIDERS)}"]
-    rows = [(habit, [cell(server, name, habit) for name in PROVIDERS]) for habit in HABITS]
-    return [*head, *(f"| {habit} | {' | '.join(cells)} |" for habit, cells in rows)]
+def where(habit: str) -> str:
+    """The providers at which a habit can occur."""
+    names = [name for name in PROVIDERS if any(applies(name, habit, kind) for kind in KINDS)]
+    if names == list(PROVIDERS):
+        return "all"
+    compatible = list(PROVIDERS)[:8]
+    assert names[:8] == compatible
+    return ", ".join(["OpenAI's protocol", *names[8:]])
+
+
+def table() -> str:
+    rows: dict[tuple[str, str], list[str]] = {}
+    for habit, how in HABITS.items():
+        result = "an error" if how.error else "the same answer"
+        rows.setdefault((where(habit), result), []).append(habit)
+    lines = (f"| {of} | {result} | {'; '.join(each)} |" for (of, result), each in rows.items())
+    return "\n".join(["| providers | result | differences |", "|---|---|---|", *lines])
 
 
 @pytest.fixture(scope="module")
@@ -806,7 +817,7 @@ EACH = [
 @pytest.mark.parametrize("name", PROVIDERS)
 def test_a_provider_with_each_habit(server: ProviderServer, name: str) -> None:
     habits = [habit for each, habit in EACH if each == name]
-    assert failures(habits, partial(cell, server, name)) == []
+    assert failures(habits, partial(check, server, name)) == []
 
 
 @pytest.mark.parametrize("word", ["length", "max_tokens", "MAX_TOKENS", "model_length"])
@@ -822,16 +833,8 @@ def test_an_answer_that_stopped_at_its_ceiling_is_truncated(
 
 
 def test_the_page_has_this_table() -> None:
-    shown = PAGE.read_text("utf-8")
-    for habit in HABITS:
-        cells = [
-            "" if (name, habit) not in EACH else "!" if HABITS[habit].error else "✓"
-            for name in PROVIDERS
-        ]
-        assert f"| {habit} | {' | '.join(cells)} |" in shown
+    assert table() in PAGE.read_text("utf-8")
 
 
 if __name__ == "__main__":
-    logging.disable(logging.WARNING)  # what the table itself says
-    with serving(lambda asked: Reply(status=404)) as running:
-        print("\n".join(table(running)))
+    print(table())
