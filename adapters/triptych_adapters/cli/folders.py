@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -502,11 +501,9 @@ class Syncing:
             note_synced(self.remembered, self.directory)
         if not self.sources:
             return
-        from triptych_factory.sources import remembered_sources
+        from triptych_factory.sources import note_sources_synced
 
-        names = {each.name for each in failed}
-        for root in (each.root for each in self.sources if each.root.place not in names):
-            remembered_sources(self.service).note_synced(root, datetime.now(UTC))
+        note_sources_synced(self.service, self.sources, failed)
 
 
 def add_folder(
