@@ -28,8 +28,14 @@ from triptych.errors import ValidationError
 from triptych.service import Service
 from triptych.sync import SyncReport, SyncRoot
 from triptych_adapters.cli.folders import add_folder
-from triptych_factory import Settings, remembered_roots
-from triptych_factory.sources import remembered_sources, sync_remembered, trust_source
+from triptych_factory import (
+    Settings,
+    Trust,
+    parse_location,
+    remembered_roots,
+    remembered_sources,
+    sync_remembered,
+)
 from triptych_server.http import Limits, create_app
 from triptych_server.http.workers import _roots
 from triptych_server.keys import KeyAuthenticator, KeyStore
@@ -158,7 +164,7 @@ def site(kb: Service, settings: Settings) -> Iterator[Site]:
             location=made.url, limits={"private": True, "delay": 0}, dataset_id="web", prefix="s/"
         )
         remembered_sources(kb).add(remembered)
-        trust_source(settings, remembered)
+        Trust().add_root(parse_location(settings.url), remembered.told)
         yield made
 
 

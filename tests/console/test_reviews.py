@@ -239,6 +239,40 @@ def test_the_sources_it_names_are_beside_it_and_other_documents_below(
     assert "talk.md</bdi></a>" not in others.partition("</section>")[0]
 
 
+def test_a_source_stands_at_the_line_that_repeats_it(
+    kb: Service, clients: dict[str, Client]
+) -> None:
+    kb.put_document("docs", "talk.md", "# Talk\n\nGreen tea steeps for *9* minutes, she said.")
+    kb.put_document("docs", "shop.md", "# Shop\n\nBlack tea costs 12 euros at Meyer's <shop>.")
+    kb.put_document("docs", "mood.md", "# Mood\n\nTea is a joy in the morning.")
+    ann = clients["ann"]
+    decide(ann, "on")
+    steeps, costs = "Green tea steeps for 9 minutes.", "It costs 12 euros."
+    sources = ["talk.md", "shop.md", "mood.md"]
+    content = f"# Tea\n\n{steeps}\nTea is a joy.\n{costs}"
+    body = {"content": content, "metadata": {"sources": sources, "price": "12 euros"}}
+    clients["bot"]("PUT", "/v1/datasets/docs/documents/tea.md", json=body)
+    text = ann("GET", PAGE).text
+    spans = re.findall(r'<span class="(added|source)">(.*)</span>', text)
+    found: dict[str, list[tuple[str, str]]] = {}
+    for kind, line in spans:
+        plain = re.sub("<[^>]*>", "", line)
+        if kind == "added":
+            found[plain] = []
+        else:
+            found[list(found)[-1]].append((plain, line.partition('href="')[2].partition('"')[0]))
+    ((first, link),) = found[f"+{steeps}"]
+    assert first == "talk.md says: 9 minutes"
+    ((second, _),) = found[f"+{costs}"]
+    assert second == "shop.md says: 12 euros"
+    assert [line for line, said in found.items() if said] == [f"+{steeps}", f"+{costs}"]
+    passage = ann("GET", unescape(link)).text
+    assert 'id="passage">Green tea steeps for <em>9</em> minutes' in passage
+    named = text.partition("In its sources")[2].partition("What is said elsewhere")[0]
+    assert "mood.md" in named
+    assert "talk.md" not in named
+
+
 @pytest.mark.parametrize("do", ["approve", "refuse"])
 def test_several_are_decided_at_once_and_what_cannot_be_is_counted(
     do: str, kb: Service, clients: dict[str, Client]

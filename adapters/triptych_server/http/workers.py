@@ -25,8 +25,14 @@ from triptych import ProgressCallback, telemetry
 from triptych.errors import ValidationError
 from triptych.service import KnowledgeBase, service_of
 from triptych.sync import RememberedRoot, SyncReport
-from triptych_factory import Settings, parse_location, remembered_roots, wire
-from triptych_factory.sources import remembered_sources, sync_remembered
+from triptych_factory import (
+    Settings,
+    parse_location,
+    remembered_roots,
+    remembered_sources,
+    sync_remembered,
+    wire,
+)
 from triptych_server.http.app import Metrics, create_app
 from triptych_server.http.guard import LOGGER, check_origins, check_proxies
 from triptych_server.http.limits import LOOPBACK_NAMES, Limits, check_loopback, listen
