@@ -13,7 +13,7 @@ from triptych.errors import AccessDeniedError, CancelledError, NotAvailableError
 from triptych.sync import RememberedRoot, Root, SyncReport
 from triptych_server.console.progress import Task
 from triptych_server.console.site import Made, html, render, see_other
-from triptych_server.console.visit import Visit, check_linkable, may
+from triptych_server.console.visit import Visit, may
 from triptych_server.http.server import is_loopback
 from triptych_sources import RememberedSource
 
@@ -106,7 +106,6 @@ def sync_of(visit: Visit) -> Task[SyncReport]:
                     "it, anyone who can log in to this machine could have your folders read"
                 )
             path, dataset_id = _folder(visit.one("folder")), visit.one("dataset", "default")
-            check_linkable(dataset_id)
             run = partial(server.add_folder, server.service, path, dataset_id)
             return Task(name="sync", run=run)
         case unknown:
