@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import time
 from pathlib import Path
@@ -503,5 +504,10 @@ def test_the_command_reads_versions_and_changes_of_a_store(
     assert by_log["findings"] == by_version["findings"]
     last = ran(["impact", "client.py", "--versions", "..", "--json", *store]).json
     assert last["findings"] == by_version["findings"]
+    outside = ran(["impact", "client.py", *store])  # of Git
+    assert "not a git repository" in outside.err
+    (command,) = re.findall(r"`triptych (impact client.py --versions [^`]*)`", outside.err)
+    assert ran([*command.split(), "--json", *store]).json["findings"] == last["findings"]
+    assert "--versions" not in ran(["impact", "a..b", *store]).err
     for wrong in (["client.py", "--versions", "x"], [], ["a..b", "--since", cursor]):
         assert ran(["impact", *wrong, *store]).code == Exit.USAGE

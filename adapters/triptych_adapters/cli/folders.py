@@ -475,16 +475,22 @@ class Syncing:
         return list(found)
 
     def twice(self) -> Iterator[tuple[SyncRoot, SyncRoot, int]]:
-        """Remembered folders of which one is in the other, where a folder of this sync is one: the
-        outer, the inner, and how many documents of the inner's files the outer brought in."""
+        """Remembered folders of which one is in the other, or the same in another dataset, where a
+        folder of this sync is one: the outer, or the one that was there before; the inner, or that
+        of this sync; and how many documents of the second's files the first brought in."""
         from triptych.sync import documents_of
 
         known = [] if self.remembered is None else [each.root for each in self.remembered.all()]
         folders = () if self.directory is None else self.directory.roots
         mine = {(root.path, root.dataset_id) for root in folders}
         for outer, inner in permutations(known, 2):
-            both = {(outer.path, outer.dataset_id), (inner.path, inner.dataset_id)}
-            if not both & mine or outer.path not in inner.path.parents:
+            both = [(each.path, each.dataset_id) in mine for each in (outer, inner)]
+            if outer.path == inner.path and both == [False, True]:
+                names = {inner.relative_of(each.name) for each in documents_of(self.service, inner)}
+                infos = documents_of(self.service, outer)
+                if count := sum(outer.relative_of(each.name) in names for each in infos):
+                    yield outer, inner, count
+            if not any(both) or outer.path not in inner.path.parents:
                 continue
             below = f"{outer.prefix}{inner.path.relative_to(outer.path).as_posix()}/"
             infos = documents_of(self.service, outer)

@@ -264,12 +264,18 @@ def add(
             )
         ended = run(session, syncing, language=language)
         for outer, inner, count in syncing.twice():
+            twice = f"{counted(count, 'document')} of {inner.path}: stored twice, since the dataset"
+            if outer.path == inner.path:
+                session.output.note(
+                    f"{twice} {outer.dataset_id!r} reads it, too. To leave it out there: `triptych "
+                    f"remove {shlex.quote(str(outer.path))} -d {shlex.quote(outer.dataset_id)}`"
+                )
+                continue
             out = f"/{inner.path.relative_to(outer.path).as_posix()}/"
             excluded = [*(outer.options.exclude if outer.options else ()), out]
             leaving = " ".join(f"--exclude {shlex.quote(each)}" for each in excluded)
             session.output.note(
-                f"{counted(count, 'document')} of {inner.path}: stored twice, since the dataset "
-                f"{outer.dataset_id!r} reads {outer.path}. To leave the folder out there: "
+                f"{twice} {outer.dataset_id!r} reads {outer.path}. To leave the folder out there: "
                 f"`triptych add {shlex.quote(str(outer.path))} {leaving}`"
             )
         return ended
