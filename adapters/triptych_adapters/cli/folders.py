@@ -595,6 +595,14 @@ def tell_first(output: Output, notes: Sequence[str], more: str) -> None:
         output.note(f"and {len(notes) - _NAMED} more such notes; {more} lists them all")
 
 
+def unexpected(skipped: Iterable[Skipped]) -> list[Skipped]:
+    """What was skipped although its owner gave no reason for it: what a summary counts."""
+    from triptych.parsing.files import GENERATED
+
+    expected = GENERATED.union(NOT_TOLD)
+    return [each for each in skipped if each.reason not in expected]
+
+
 def tell_generated(output: Output, skipped: Iterable[Skipped]) -> None:
     """A remark that names the folders of installed or generated files that were left out."""
     from triptych.parsing.files import GENERATED
