@@ -19,7 +19,7 @@ import triptych
 from triptych.errors import AuthenticationError, TriptychError
 from triptych.runtime import SEARCHES
 from triptych.text import visible
-from triptych_adapters.kinds import shown_kind
+from triptych_adapters import shown_kind
 from triptych_server.console.markdown import excerpt, marked, quoted, title
 from triptych_server.console.visit import (
     KEY_COOKIE,
