@@ -15,6 +15,7 @@ from triptych.service import KnowledgeBase
 from triptych.text import visible
 
 _LOOKED_UP: Final = 1_000  # code points of a line
+_MARKS: Final = '#*->+ .“”"'
 _PASSAGES: Final = 3  # of different sources, for a line
 
 
@@ -59,8 +60,12 @@ def _sources(line: str, hits: Sequence[Hit]) -> Iterator[LineSource]:
             heading_path=hit.heading_path,
             text=hit.content,
         )
-        # Each alone: a claim is looked up in the best passage only, and two may say it.
-        claims = prove(line, [Piece(number=1, citation=cited)])
-        said = [each for each in claims if each.status == "supported"]
+        # Each alone: a claim is looked up in the best passage only, and two may say it. As a
+        # quotation, the whole line is a claim.
+        for text in (f"“{line.strip(_MARKS)}”", line):
+            claims = prove(text, [Piece(number=1, citation=cited)])
+            said = [each for each in claims if each.status == "supported"]
+            if said:
+                break
         if said and (place := said[0].found):
-            yield LineSource(tuple(dict.fromkeys(each.text for each in said)), place)
+            yield LineSource(tuple(dict.fromkeys(each.text.strip("“”") for each in said)), place)
