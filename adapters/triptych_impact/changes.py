@@ -110,11 +110,6 @@ class _Pair:
         self.new = Source(changed.renamed or changed.name, changed.new or "")
 
     @cached_property
-    def lines(self) -> list[str]:
-        """The old lines."""
-        return self.old.text.split("\n")
-
-    @cached_property
     def instead(self) -> Mapping[int, str]:
         """By the numbers of old lines, those that replaced them."""
         return {number: new for number, _, new in self.replaced}
@@ -122,7 +117,7 @@ class _Pair:
     @cached_property
     def hunks(self) -> list[tuple[int, Sequence[str], Sequence[str]]]:
         """The lines that were removed, from the index of the first, and those in their place."""
-        old, new = self.old.text.split("\n"), self.new.text.split("\n")
+        old, new = self.old.lines, self.new.lines
         found: list[tuple[int, Sequence[str], Sequence[str]]] = []
         a, b = 0, 0
         for block in (*matching_blocks(old, new), None):
@@ -135,23 +130,30 @@ class _Pair:
 
     @cached_property
     def replaced(self) -> list[tuple[int, str, str]]:
-        """Lines that were replaced by similar ones, each with its number and what it became."""
+        """Lines that were replaced by similar ones, each with its number and what it became.
+
+        The most similar pairs first, of equal ones the nearest; a line that is left over became one
+        that has its pair already.
+        """
         found = []
         for start, old, new in self.hunks:
             if len(old) * len(new) > 2500:
                 continue
-            told = [(line, Counter(TOKEN.findall(line))) for line in new]
-            for at, line in enumerate(old):
-                mine = Counter(TOKEN.findall(line))
-                if not told or not mine:
-                    continue
-                shares = [
-                    (2 * (mine & its).total() / ((mine + its).total() or 1), text)
-                    for text, its in told
-                ]
-                share, best = max(shares, key=lambda each: each[0])
-                if share >= 0.5:
-                    found.append((start + at + 1, line, best))
+            mine, its = ([Counter(TOKEN.findall(line)) for line in lines] for lines in (old, new))
+            shares = [
+                (-2 * (mine[i] & its[j]).total() / (mine[i] + its[j]).total(), abs(i - j), i, j)
+                for i in range(len(old))
+                for j in range(len(new))
+                if mine[i] and its[j]
+            ]
+            similar = sorted(each for each in shares if each[0] <= -0.5)
+            pairs: dict[int, int] = {}
+            for _, _, i, j in similar:
+                if i not in pairs and j not in pairs.values():
+                    pairs[i] = j
+            for _, _, i, j in similar:
+                pairs.setdefault(i, j)
+            found += [(start + i + 1, old[i], new[j]) for i, j in sorted(pairs.items())]
         return found
 
     @cached_property
@@ -218,17 +220,17 @@ class Tree:
 
 def changes_of(changed: Iterable[Changed], tree: Tree) -> list[Change]:
     """What is gone or has another value, each once; what only moved is not among it."""
-    found: dict[tuple[str, str, str, tuple[str, ...]], Change] = {}
+    found: dict[tuple[object, ...], Change] = {}
     for each in changed:
         if is_too_large(each):
             continue
         pair = _Pair(each)
         for change in (*_paths(pair, tree), *_in_code(pair, tree), *_in_prose(pair, tree)):
-            key = change.kind, change.name, change.old, change.owners[-1:]
+            key = (change.kind, change.name, change.old, change.owners, change.words)
             if key not in found or change.weight > found[key].weight:
                 found[key] = attrs.evolve(
                     change,
-                    text=pair.lines[change.line - 1].strip()[:_LONGEST],
+                    text=pair.old.lines[change.line - 1].strip()[:_LONGEST],
                     instead=pair.instead.get(change.line, "").strip()[:_LONGEST],
                 )
     return list(found.values())
@@ -281,8 +283,8 @@ def _in_code(pair: _Pair, tree: Tree) -> Iterator[Change]:
             change("member", member, at, 0.9, member, pair.swapped(member)),
             owners=(owner,),
         )
-    for (owner, setting), (value, at) in old.settings.items():
-        its = new.settings.get((owner, setting))
+    for place, (value, at) in old.settings.items():
+        its, setting = new.settings.get(place), place[-1]
         if its is None or its[0] == value or not value.strip() or setting in gone:
             continue
         yield change("value", setting, at, 1.0, value, its[0])
@@ -301,11 +303,11 @@ def _start(source: Source, at: int) -> int:
 def _numbers(pair: _Pair, file: tuple[str, ...]) -> Iterator[Change]:
     """Numbers that were replaced in lines that are else similar."""
     starts = [0]
-    for line in pair.old.text.split("\n"):
+    for line in pair.old.lines:
         starts.append(starts[-1] + len(line) + 1)
-    kept, told = Counter(pair.new.text.split("\n")), set(NUMBER.findall(pair.new.text))
+    kept, told = Counter(pair.new.lines), set(NUMBER.findall(pair.new.text))
     replaced = {number for number, _, _ in pair.replaced}
-    forms = {NUMBER.sub("0", line.strip()) for line in pair.new.text.split("\n")}
+    forms = {NUMBER.sub("0", line.strip()) for line in pair.new.lines}
     removed = [
         (start + at + 1, line, None)
         for start, lines, _ in pair.hunks

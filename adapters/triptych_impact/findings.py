@@ -110,7 +110,7 @@ def impact(
     for change in changes:
         for found in _scored(change, list(_holding(change, looked, written))):
             key = found.document, found.line, found.sentence
-            if key not in best or _order(found) < _order(best[key]):
+            if key not in best or _likelier(found) < _likelier(best[key]):
                 best[key] = found
     shown = [each for each in _spread(best.values()) if each.score >= least][:top_k]
     return Impact(
@@ -132,6 +132,14 @@ def _tells_past(source: Source) -> bool:
 def _order(each: Finding) -> tuple[float, str, int, str, str, str]:
     change = each.change
     return -each.score, each.document, each.line, change.name, change.old, change.document
+
+
+def _likelier(each: Finding) -> tuple[float | int | str, ...]:
+    """For the order of what may make the same sentence untrue: of equal scores, first what shares
+    most words with it, in its line and in what it belonged to."""
+    change = each.change
+    words = {part for text in (change.text, *change.owners) for part in parts_of(text)}
+    return -each.score, -len(words & parts_of(each.sentence)), *_order(each)[1:], change.line
 
 
 def _spread(found: Iterable[Finding]) -> list[Finding]:
@@ -179,14 +187,18 @@ def _holding(
         words = words[1:-1]
     elif change.kind == "path":
         words = WORD.findall(posixpath.basename(change.name))
+    if change.kind == "number":
+        whole = WORD.findall(change.old)[:1]
+        either = [*whole, *(f"v{each}" for each in whole)]
+    else:  # a single word, or the last one, may be in the plural
+        either = [words[0], f"{words[0]}s"] if words else []
     for source in sources:
         if not source.words.issuperset(words):
             continue
         fresh = written.get(source.name, frozenset())
-        lines = source.text.split("\n") if fresh else []
-        for sentence in source.sentences:
+        for sentence in source.holding(either):
             held = _held(change, pattern, source, sentence)
-            if held and fresh.isdisjoint(lines[sentence.line - 1 : sentence.last]):
+            if held and fresh.isdisjoint(source.lines[sentence.line - 1 : sentence.last]):
                 yield held
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from triptych.errors import NotAvailableError, NotFoundError, ValidationError
+from triptych.errors import NotAvailableError, NotFoundError, ParseError, ValidationError
+from triptych.parsing import decode_text
 from triptych_impact.changes import Changed
 from triptych_impact.findings import LEAST, Impact, impact
 from triptych_impact.sources import Source
@@ -192,7 +193,12 @@ class GitReader:
 
 
 def _source(name: str, data: bytes) -> Source | None:
-    return None if b"\0" in data[:8000] else Source(name, data.decode(errors="replace"))
+    """A document in any encoding that a sync reads; None if it is no text."""
+    try:
+        decoded = decode_text(data, name)
+    except ParseError:
+        return None
+    return None if decoded is None else Source(name, decoded.text)
 
 
 def git_impact(

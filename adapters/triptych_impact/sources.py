@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Final, Literal, NamedTuple
@@ -124,6 +124,11 @@ class Source:
         return frozenset(WORD.findall(self.text))
 
     @cached_property
+    def lines(self) -> list[str]:
+        """Its lines."""
+        return self.text.split("\n")
+
+    @cached_property
     def _parts(self) -> tuple[str, str, str]:
         """The text three times, of the same length: without strings and comments, without
         comments, and only comments. A docstring is a comment."""
@@ -206,20 +211,19 @@ class Source:
         return found
 
     @cached_property
-    def settings(self) -> Mapping[tuple[str, str], tuple[str, int]]:
-        """Values by the names that have them and what those belong to, each with where it stands.
+    def settings(self) -> Mapping[tuple[str, ...], tuple[str, int]]:
+        """Values by all that they belong to and their names, each with where it stands.
 
         A name with several values in one place has none.
         """
-        found: dict[tuple[str, str], tuple[str, int]] = {}
+        found: dict[tuple[str, ...], tuple[str, int]] = {}
         several = set()
         for each in _SETTING.finditer(self.code):
             name = each["name"]
             if name == "default":
                 option = _OPTION.search(self.code, max(0, each.start() - 300), each.start())
                 name = option[1] if option else name
-            owners = self.owners(each.start())
-            key, value = (owners[-1] if owners else "", name), each["value"].strip("\"'")
+            key, value = (*self.owners(each.start()), name), each["value"].strip("\"'")
             if key in found and found[key][0] != value:
                 several.add(key)
             found.setdefault(key, (value, each.start()))
@@ -236,9 +240,13 @@ class Source:
             return ()
         return (*within.around, *((within.around[-1:]) if name == "__init__" else (name,)))
 
+    @cached_property
+    def _ends(self) -> list[int]:
+        return [each.start() for each in re.finditer("\n", self.text)]
+
     def line(self, at: int) -> int:
         """The number of the line of a place, from 1."""
-        return self.text.count("\n", 0, at) + 1
+        return bisect_left(self._ends, at) + 1
 
     @cached_property
     def sentences(self) -> list[Sentence]:
@@ -248,6 +256,19 @@ class Source:
         if self.syntax is None:
             return []
         return list(_sentences(_MARKS.sub(_blank, self._parts[2]), self))
+
+    @cached_property
+    def _by_word(self) -> Mapping[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for number, each in enumerate(self.sentences):
+            for word in set(WORD.findall(each.text)):
+                found.setdefault(word, []).append(number)
+        return found
+
+    def holding(self, words: Collection[str]) -> Iterator[Sentence]:
+        """The sentences with any of these words, as they are spelt; all, if there are none."""
+        numbers = {number for word in words for number in self._by_word.get(word, ())}
+        return (self.sentences[each] for each in sorted(numbers)) if words else iter(self.sentences)
 
 
 def _blank(found: re.Match[str]) -> str:

@@ -24,6 +24,7 @@ from triptych_sources.sitemap import SitemapEntry, read_sitemap, revision_of
 _MOST_OF_ROBOTS: Final = 512 << 10
 _MOST_OF_SITEMAP: Final = 50 << 20
 _MOST_SITEMAPS: Final = 1000
+_MOST_PROBES: Final = 3
 _NAMED = re.compile(r"\.(xml|xml\.gz|txt)$", re.IGNORECASE)
 _READABLE = re.compile(r"(?:%[89A-Fa-f][0-9A-Fa-f])+")
 _AS_IT_IS: Final = "%/?&=*$+,;:@!'()~-._"
@@ -96,6 +97,7 @@ class WebSource:
         self._client = self._made()
         self._addresses: dict[str, str] = {}
         self._entries: list[SourceEntry] = []
+        self._ends: dict[str, set[str]] = {}
         self._failed: SourceError | None = None
         self._listed = False
 
@@ -118,7 +120,7 @@ class WebSource:
         Raises:
             SourceError: the site is away, or its robots.txt is.
         """
-        self._entries, self._addresses, self._failed = [], {}, None
+        self._entries, self._addresses, self._ends, self._failed = [], {}, {}, None
         self._listed = True
         self._robots = self._read_robots()
         self._client.delay = max(self._delay, self._robots.delay)
@@ -173,9 +175,36 @@ class WebSource:
         if answer.status != 200:
             gone = ", though the sitemap lists it" if answer.status in (404, 410) else ""
             raise SourceError(f"{url} is answered with HTTP {answer.status}{gone}")
+        end = _end(answer.url, url)
+        if end and self._is_shared(end, name):
+            raise SourceError(
+                f"{url} leads to {end}, as other pages do: the site may ask for a login, or the "
+                "page is gone; what was stored is kept"
+            )
         kind, data = _typed(answer)
         revision = answer.headers.get("etag") or answer.headers.get("last-modified", "")
         return Fetched(data=data, url=answer.url, revision=revision, hint=_hint(name, kind))
+
+    def _is_shared(self, end: str, name: str) -> bool:
+        """Whether another page leads to this address, too.
+
+        Of the first one that does, that is not known yet. So one page beside it is asked, unless
+        several addresses had nothing in common: then the site has moved its pages one by one.
+        """
+        pages = self._ends.setdefault(end, set())
+        pages.add(name)
+        if len(pages) == 1 and len(self._ends) <= _MOST_PROBES:
+            names = [*self._addresses]
+            at = names.index(name)
+            for beside in (*names[at + 1 :], *reversed(names[:at])):
+                url = self._addresses[beside]
+                if url.partition("?")[0] != end and self._allows(url):
+                    with suppress(SourceError):
+                        answer = self._client.get(url, most=self._max_bytes)
+                        if _end(answer.url, url) == end:
+                            pages.add(beside)
+                    break
+        return len(pages) > 1
 
     def _made(self) -> SiteClient:
         return SiteClient(
@@ -288,6 +317,16 @@ class WebSource:
         if not path or path.endswith("/"):
             path += "index.html"
         return _READABLE.sub(_decoded, path + mark + query)
+
+
+def _end(url: str, asked: str) -> str:
+    """Where a redirect of a page ended, without a query that says where it came from; "" if it is
+    an address of the page itself, such as that with a final slash."""
+    end, own = urlsplit(url), urlsplit(asked)
+    if end.path.rstrip("/") == own.path.rstrip("/") and end.query == own.query:
+        return ""
+    named = own.path in unquote(end.query)
+    return end._replace(query="" if named else end.query, fragment="").geturl()
 
 
 def _ascii(netloc: str) -> str:

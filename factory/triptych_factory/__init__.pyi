@@ -5,6 +5,10 @@ from triptych_factory.settings import (
     find_file as find_file,
     unknown_variables as unknown_variables,
 )
+from triptych_factory.sources import (
+    remembered_sources as remembered_sources,
+    sync_remembered as sync_remembered,
+)
 from triptych_factory.syncing import (
     directory_sync as directory_sync,
     note_synced as note_synced,

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import attrs
 
+from triptych import ProgressCallback
 from triptych.errors import NotAvailableError, ValidationError
+from triptych.records import Failure
 from triptych.service import KnowledgeBase
-from triptych.sync import SourceSync
+from triptych.sync import SourceSync, SyncReport
 from triptych.sync.state import MIRRORS
 from triptych_factory.locations import is_server, parse_location, state_folder
 from triptych_factory.settings import Settings
-from triptych_factory.syncing import remote_state
+from triptych_factory.syncing import (
+    directory_sync,
+    note_synced,
+    remembered_roots,
+    remote_state,
+)
 from triptych_factory.trust import Trust, remember
 from triptych_sources import RememberedSource, RememberedSources
 
@@ -51,6 +59,40 @@ def source_sync(
     source = attrs.evolve(source, options=attrs.evolve(source.options, ocr=ocr))
     root = source.root(None if state is None else state / MIRRORS)
     return SourceSync(service, root, state=state)
+
+
+def note_sources_synced(
+    service: KnowledgeBase, sources: Sequence[SourceSync], failed: Sequence[Failure]
+) -> None:
+    """Remember that these sources were synced now, but for those that could not be listed."""
+    names = {each.name for each in failed}
+    for root in (each.root for each in sources if each.root.place not in names):
+        remembered_sources(service).note_synced(root, datetime.now(UTC))
+
+
+def sync_remembered(
+    settings: Settings, service: KnowledgeBase, progress: ProgressCallback | None
+) -> SyncReport:
+    """Sync the folders and sources that the store remembers, and remember when.
+
+    Raises:
+        NotAvailableError: the store keeps no settings.
+        NotFoundError: it remembers none.
+        ValidationError: one of them is not trusted.
+    """
+    roots, sources = remembered_roots(service, settings), remembered_sources(service).all()
+    check_trusted(settings, sources)
+    report = SyncReport()
+    if roots.all() or not sources:
+        directory = directory_sync(service, settings, roots.to_sync())
+        report += directory.sync(progress=progress)
+        note_synced(roots, directory)
+    for each in sources:
+        sync = source_sync(service, settings, each)
+        synced = sync.sync(progress=progress)
+        note_sources_synced(service, [sync], synced.failed)
+        report += synced
+    return report
 
 
 def forget_source(service: KnowledgeBase, settings: Settings, source: RememberedSource) -> None:

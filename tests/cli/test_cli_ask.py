@@ -113,6 +113,20 @@ def test_without_a_model_the_best_passages_are_shown_and_how_to_name_one(shell: 
     assert shell("ask", "retries", "--json").json["error"]["type"] == "NotAvailableError"
 
 
+def test_sources_of_several_datasets_are_told_apart(shell: Shell, server: ProviderServer) -> None:
+    shell.write("more/guide.md", "# More\n\nRetries are told.\n")
+    shell("sync", "more", "-q", "--dataset", "second")
+    ran = shell("ask", "retries", "--llm", "none")
+    places = {line.partition(" ")[2] for line in ran.text.split("\n") if line.startswith("[")}
+    assert places == {
+        "docs/guide.md:1-7  Guide  [default]",
+        "docs/other.md:1-3  Other  [default]",
+        "more/guide.md:1-3  More  [second]",
+    }
+    assert "[second]" not in shell("ask", "retries", "--llm", "none", "-d", "second").text
+    assert shell("ask", "retries").text.rstrip().endswith(("[default]", "[second]"))
+
+
 def test_what_is_not_found_is_no_failure(shell: Shell, server: ProviderServer) -> None:
     ran = shell("ask", "quagga", "--mode", "bm25")
     assert ran.code == 0

@@ -188,6 +188,16 @@ def test_an_embedder_that_cannot_be_had_leaves_no_store_behind(
     assert not shell.store.exists()
 
 
+def test_a_table_is_shown_as_what_it_was_and_filtered_as_what_is_read(shell: Shell) -> None:
+    for name, text in (("t.csv", "a,b\n1,2\n"), ("n.md", "---\nkind: note\n---\nText.\n")):
+        shell.write(name, text)
+        shell("put", name)
+    rows = dict(shell("get", "t.csv", "--info").rows)
+    assert rows["metadata.kind"] == "markdown, read from csv"
+    assert dict(shell("get", "n.md", "--info").rows)["metadata.kind"] == "note"
+    assert [row[0] for row in shell("list", "--where", "kind=markdown").rows] == ["t.csv"]
+
+
 def test_what_is_skipped_in_a_folder_is_reported(shell: Shell) -> None:
     for name in ("docs/a.md", "docs/logo.png", "docs/deep/Makefile", "docs/.hidden/x.md"):
         shell.write(name, "text")

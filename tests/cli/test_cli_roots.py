@@ -127,6 +127,23 @@ def test_a_folder_inside_another_is_said_to_be_stored_twice(shell: Shell) -> Non
     assert "1 document of" in shell("add", "p", "-d", "all", "--include", "Sessions/*").err
 
 
+def test_the_same_folder_in_two_datasets_is_said_to_be_stored_twice(shell: Shell) -> None:
+    shell.write("out/a.md", "text of a")
+    shell.write("out/in/b.md", "text of b")
+    assert "twice" not in shell("add", "out").err
+    assert "1 document of" in shell("add", "out/in", "-d", "second").err
+    said = shell("add", "out", "-d", "third", "--prefix", "o/").err
+    path = shell.directory / "out"
+    assert f"2 documents of {path}: stored twice, since the dataset 'default' reads it, too" in said
+    assert f"1 document of {path / 'in'}: stored twice, since the dataset 'third' reads" in said
+    command = re.search(r"`triptych (remove .*?)`", said)
+    assert command, said
+    assert "2 documents deleted" in shell(*shlex.split(command[1]), "--delete").both
+    assert "stored twice, since the dataset 'default'" not in shell("add", "out", "-d", "third").err
+    other = shell("add", "out", "-d", "fourth", "--include", "in/").err
+    assert f"1 document of {path}: stored twice, since the dataset 'third'" in other
+
+
 def test_each_folder_has_a_prefix_of_its_own(shell: Shell) -> None:
     for folder in ("notes", "docs", "more"):
         shell.write(f"{folder}/README.md", f"about {folder}")

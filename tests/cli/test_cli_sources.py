@@ -152,7 +152,7 @@ def test_a_store_that_came_from_elsewhere_is_not_obeyed(shell: Shell, repo: str)
         (("add", "https://u:secret@h/"), "without a user or password"),
         (("add", "notes", "--private"), "these options are for web sites"),
         (("sync", "https://h/r.git", "--delay", "2"), "none is named"),
-        (("watch", "https://h/r.git"), "changes are watched in folders"),
+        (("watch", "https://h/r.git"), "by `triptych sync`, from cron"),
         (("sync", "https://h/r.git", "--key", "k"), "--key is for one named folder"),
     ],
 )

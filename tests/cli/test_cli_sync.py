@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,18 @@ def test_all_files_that_are_skipped_are_counted(shell: Shell) -> None:
     said = shell("add", "notes").err
     assert said.count("1 (ends in .kind") == 5
     assert ", 3 for other reasons; --json names them" in said
+
+
+def test_the_line_of_a_sync_counts_what_it_says_was_skipped(shell: Shell) -> None:
+    for name in ("a.md", "b.kind", ".obsidian/app.json", "node_modules/c.md", "left/d.md"):
+        shell.write(f"notes/{name}", "Text.\n")
+    for command in (["sync", "notes"], ["put", "notes", "-d", "other"]):
+        ran = shell(*command, "--exclude", "left/") if "sync" in command else shell(*command)
+        assert re.search(r"skipped (1 \(|b\.kind \()ends in \.kind\)", ran.err), ran.err
+        assert "1 skipped" in ran.both
+    assert "skipped 1 folder: node_modules/" in ran.err
+    listed = shell("sync", "notes", "--exclude", "left/", "--json").json["skipped"]
+    assert [each["name"] for each in listed] == [".obsidian/", "b.kind", "left/", "node_modules/"]
 
 
 def test_a_dry_run_tells_and_leaves_no_store(shell: Shell) -> None:

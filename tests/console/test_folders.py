@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import html
 import json
 import os
 import re
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import attrs
 import httpx
 import pytest
 
@@ -20,15 +22,24 @@ import triptych
 from support.asgi import Client
 from support.console import HOSTILE, TOKEN, post, read
 from support.servers import serving
+from support.web_site import Site, web_site
 from triptych import deadlines
 from triptych.errors import ValidationError
 from triptych.service import Service
 from triptych.sync import SyncReport, SyncRoot
 from triptych_adapters.cli.folders import add_folder
-from triptych_factory import Settings, remembered_roots
+from triptych_factory import (
+    Settings,
+    Trust,
+    parse_location,
+    remembered_roots,
+    remembered_sources,
+    sync_remembered,
+)
 from triptych_server.http import Limits, create_app
-from triptych_server.http.workers import _roots, _sync
+from triptych_server.http.workers import _roots
 from triptych_server.keys import KeyAuthenticator, KeyStore
+from triptych_sources import RememberedSource
 
 
 @pytest.fixture
@@ -57,7 +68,7 @@ def app(kb: Service, settings: Settings, **options: Any) -> Any:
         options["add_folder"] = functools.partial(add_folder, settings)
         options.setdefault("folder_code", "the code")
     given = {"write": True, "console": True, **options}
-    sync, roots = (functools.partial(each, settings) for each in (_sync, _roots))
+    sync, roots = (functools.partial(each, settings) for each in (sync_remembered, _roots))
     return create_app(kb, sync=sync, roots=roots, **given)
 
 
@@ -99,10 +110,10 @@ def test_a_sync_that_the_time_limit_ends_says_how_to_go_on(kb: Service) -> None:
     ask = Client(create_app(kb, write=True, console=True, sync=sync, limits=limits))
     answer = post(ask, "/console/datasets", do="sync")
     assert answer.status_code == 303
-    assert "Sync the folders again to go on" in ask("GET", answer.headers["location"]).text
+    assert "Sync again to go on" in ask("GET", answer.headers["location"]).text
     *_, (name, last) = told(post(ask, "/console/folders/stream", do="sync").text)
     assert name == "end"
-    assert "Sync the folders again to go on" in last["html"]
+    assert "Sync again to go on" in last["html"]
 
 
 def told(text: str) -> list[tuple[str, Any]]:
@@ -141,6 +152,70 @@ def test_what_a_sync_does_not_do_is_named(kb: Service, settings: Settings, notes
     assert kb.count_documents("docs") == 2
     assert 'class="list"><li>' in text  # the deletions that wait for a person
     assert "<code>triptych sync --yes</code> deletes their documents" in text
+
+
+@pytest.fixture
+def site(kb: Service, settings: Settings) -> Iterator[Site]:
+    """A web site of two pages that the store remembers."""
+    with web_site() as made:
+        made.lists("/", "/install")
+        made.pages |= {"/": "<h1>Home</h1>", "/install": "<p>Run the installer."}
+        remembered = RememberedSource(
+            location=made.url, limits={"private": True, "delay": 0}, dataset_id="web", prefix="s/"
+        )
+        remembered_sources(kb).add(remembered)
+        Trust().add_root(parse_location(settings.url), remembered.told)
+        yield made
+
+
+def test_sources_are_shown_and_synced_with_and_without_folders(
+    kb: Service, settings: Settings, notes: Path, site: Site
+) -> None:
+    ask = Client(app(kb, settings))
+    first = ask("GET", "/console/datasets").text
+    assert site.url in first
+    assert "<td>never</td>" in first
+    assert "not there" not in first
+    assert "2 added, 0 updated" in post(ask, "/console/datasets", do="sync").text
+    assert [each.name for each in kb.list_documents("web")] == ["s/index.html", "s/install"]
+    assert "<td>never</td>" not in ask("GET", "/console/datasets").text
+    assert f"Synced from <bdi>{site.url}" in ask("GET", "/console/datasets/web").text
+    remember(kb, settings, notes)
+    site.pages["/install"] = "<p>Run it twice."
+    *steps, (name, last) = told(post(ask, "/console/folders/stream", do="sync").text)
+    assert {"phase": "documents", "done": 1, "total": 2} in steps[-1][1]["phases"]
+    assert name == "end"
+    assert "2 added, 1 updated, 1 unchanged" in last["html"]
+
+
+def test_a_source_that_is_away_or_lists_little_keeps_its_documents(
+    kb: Service, settings: Settings, site: Site
+) -> None:
+    ask = Client(app(kb, settings))
+    post(ask, "/console/datasets", do="sync")
+    (before,) = remembered_sources(kb).all()
+    del site.pages["/sitemap.xml"]
+    text = post(ask, "/console/datasets", do="sync").text
+    assert "1 failed" in text
+    assert f"<li><bdi>{site.url}" in text
+    assert remembered_sources(kb).all() == [before]
+    site.lists("/new")
+    site.pages["/new"] = "<p>New."
+    text = post(ask, "/console/datasets", do="sync").text
+    assert "are not listed any more" in text
+    assert "<code>triptych sync --yes</code> deletes their documents" in text
+    assert kb.count_documents("web") == 3
+
+
+def test_a_source_that_nobody_added_on_this_machine_is_not_asked(
+    kb: Service, settings: Settings, site: Site
+) -> None:
+    (known,) = remembered_sources(kb).all()
+    remembered_sources(kb).add(attrs.evolve(known, limits={"private": True, "delay": 0.1}))
+    answer = post(Client(app(kb, settings)), "/console/datasets", do="sync")
+    assert answer.status_code == 400
+    assert "run `triptych trust`" in html.unescape(answer.text)
+    assert site.paths() == []
 
 
 def test_files_that_are_skipped_are_named(kb: Service, settings: Settings, notes: Path) -> None:
@@ -190,11 +265,11 @@ def test_a_restricted_key_sees_and_syncs_no_folder(
         return "".join(ask("GET", each, headers=headers).text for each in paths)
 
     assert str(notes) not in page(part)
-    assert "Sync the folders" not in page(part)
+    assert "Sync now" not in page(part)
     assert str(notes) in page(whole)
-    assert "Sync the folders" in page(whole)
+    assert "Sync now" in page(whole)
     assert str(notes) in page(reads)
-    assert "Sync the folders" not in page(reads)
+    assert "Sync now" not in page(reads)
     for key, status in ((part, 403), (reads, 403), (whole, 200)):
         headers = {**TOKEN, "Authorization": f"Bearer {key}"}
         form = {"form_token": "token", "do": "sync"}
@@ -211,7 +286,7 @@ def test_a_folder_of_this_machine_is_named_remembered_and_synced(
     ask = Client(app(kb, settings, name=True))
     first = ask("GET", "/").text
     assert "Folder on this machine" in first
-    assert "Sync the folders" not in first  # there are none yet
+    assert "Sync now" not in first  # there are none yet
     answer = post(
         ask, "/console/datasets", do="folder", code="the code", folder=str(notes), dataset="docs"
     )

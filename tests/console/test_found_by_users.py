@@ -7,7 +7,7 @@ import re
 from html import unescape
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import pytest
 
@@ -187,12 +187,22 @@ def test_a_put_replaces_nothing_unless_that_is_meant(kb: Service, ask: Client) -
     assert kb.get_document("docs", "a").content == "New."
 
 
-@pytest.mark.parametrize("name", [".", "..", "a/../b"])
-def test_names_that_a_browser_would_take_for_a_path_are_refused(
-    name: str, kb: Service, ask: Client
+@pytest.mark.parametrize("dataset", ["docs", ".."])
+@pytest.mark.parametrize("name", [".", "..", "~.", "~~..", "~", "...", "a/../b"])
+def test_names_that_a_browser_would_take_for_a_path_are_opened(
+    name: str, dataset: str, kb: Service, ask: Client
 ) -> None:
-    answer = post(ask, "/console/put", dataset="docs", name=name, content="Gone.")
-    assert (answer.status_code == 400) is (name != "a/../b")
+    answer = post(ask, "/console/put", dataset=dataset, name=name, content="Here it is.")
+    assert answer.status_code == 303
+    page = answer.headers["location"].partition("?")[0]
+    # What a browser makes of a path, by the standard of URLs.
+    assert not {".", ".."} & {unquote(part) for part in page.split("/")}
+    assert "Here it is." in ask("GET", page).text
+    listed = ask("GET", f"{page.rpartition('/')[0].replace('documents', 'datasets')}").text
+    assert f'href="{page}"' in listed
+    kept = kb.get_document(dataset, name)
+    assert post(ask, page, do="delete", confirm=name, seen=str(kept.version)).status_code == 303
+    assert kb.count_documents(dataset) == 0
 
 
 def test_stale_layers_stand_on_the_work_list_and_a_build_says_what_it_made(

@@ -22,6 +22,7 @@ from triptych.access import Access
 from triptych.errors import PendingReviewError, ProviderError
 from triptych.proposals import Proposals
 from triptych.question_log import QuestionLog
+from triptych.records import NewDocument
 from triptych.records.serialization import to_json
 from triptych.service import Service
 from triptych_server.console import documents
@@ -153,6 +154,24 @@ def test_the_menu_counts_what_waits_for_whoever_sees_it(tmp_path: Path) -> None:
                 r'(?:Reviews|Unanswered) <span class="badge">(\d+)</span></a>', header
             )
             assert links == found
+
+
+def test_a_document_that_was_read_from_a_table_is_of_that_kind(kb: Service, ask: Client) -> None:
+    kind = {"kind": "markdown"}
+    table = NewDocument(name="t", content="a: 1", metadata=kind, parser_sig="csv/2")
+    prose = NewDocument(name="p", content="Text.", metadata=kind, parser_sig="markdown/5")
+    kb.put_documents("other", [table, prose])
+    pages = {name: ask("GET", f"/console/documents/other/{name}").text for name in ("t", "p")} | {
+        "listing": ask("GET", "/console/datasets/other").text
+    }
+    chips = {
+        name: re.findall(r'class="chip"[^>]*>(kind: \w+)', text) for name, text in pages.items()
+    }
+    assert chips == {
+        "t": ["kind: csv"],
+        "p": ["kind: markdown"],
+        "listing": ["kind: markdown", "kind: csv"],
+    }
 
 
 def names(text: str) -> list[str]:

@@ -229,7 +229,7 @@ def test_the_sources_it_names_are_beside_it_and_other_documents_below(
     kb.put_document("docs", "talk.md", "# Talk\n\nGreen tea steeps for *nine* minutes, she said.")
     ann = clients["ann"]
     decide(ann, "on")
-    body = {"content": "Green tea steeps for nine minutes.", "metadata": {"sources": ["talk.md"]}}
+    body = {"content": "It steeps nine minutes: green tea.", "metadata": {"sources": ["talk.md"]}}
     clients["bot"]("PUT", "/v1/datasets/docs/documents/tea.md", json=body)
     text = ann("GET", PAGE).text
     named, _, others = text.partition("In its sources")[2].partition("What is said elsewhere")
@@ -237,6 +237,45 @@ def test_the_sources_it_names_are_beside_it_and_other_documents_below(
     assert "pots.md" not in named
     assert "pots.md" in others
     assert "talk.md</bdi></a>" not in others.partition("</section>")[0]
+
+
+def test_a_source_stands_at_the_line_that_repeats_it(
+    kb: Service, clients: dict[str, Client]
+) -> None:
+    kb.put_document("docs", "talk.md", "# Talk\n\nGreen tea brews for *9* minutes, she said.")
+    kb.put_document("docs", "shop.md", "# Shop\n\nBlack tea costs 12 euros at Meyer's <shop>.")
+    kb.put_document("docs", "mood.md", "# Mood\n\nTea was a joy in the morning.")
+    kb.put_document("docs", "best.md", "# Best\n\nThey say that tea is best in the morning, or so.")
+    ann = clients["ann"]
+    decide(ann, "on")
+    steeps, costs = "Green tea steeps for 9 minutes.", "It costs 12 euros."
+    copied = "- Tea is best in the morning."
+    sources = ["talk.md", "shop.md", "mood.md", "best.md"]
+    content = f"# Tea\n\n{steeps}\nTea is a joy.\n{costs}\n{copied}"
+    body = {"content": content, "metadata": {"sources": sources, "price": "12 euros"}}
+    clients["bot"]("PUT", "/v1/datasets/docs/documents/tea.md", json=body)
+    text = ann("GET", PAGE).text
+    spans = re.findall(r'<span class="(added|source)">(.*)</span>', text)
+    found: dict[str, list[tuple[str, str]]] = {}
+    for kind, line in spans:
+        plain = re.sub("<[^>]*>", "", line)
+        if kind == "added":
+            found[plain] = []
+        else:
+            found[list(found)[-1]].append((plain, line.partition('href="')[2].partition('"')[0]))
+    ((first, link),) = found[f"+{steeps}"]
+    assert first == "talk.md says: 9 minutes"
+    ((second, _),) = found[f"+{costs}"]
+    assert second == "shop.md says: 12 euros"
+    ((third, _),) = found[f"+{copied}"]
+    assert third == "best.md says: Tea is best in the morning"
+    supported = [line for line, said in found.items() if said]
+    assert supported == [f"+{each}" for each in (steeps, costs, copied)]
+    passage = ann("GET", unescape(link)).text
+    assert 'id="passage">Green tea brews for <em>9</em> minutes' in passage
+    named = text.partition("In its sources")[2].partition("What is said elsewhere")[0]
+    assert "mood.md" in named
+    assert "talk.md" not in named
 
 
 @pytest.mark.parametrize("do", ["approve", "refuse"])

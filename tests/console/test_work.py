@@ -72,6 +72,60 @@ def build(kb: Service) -> None:
     builder.apply(builder.plan("docs"))
 
 
+# How much waits
+
+
+def waits(ask: Client, **headers: str) -> int:
+    """The number at To do in the menu."""
+    header = ask("GET", "/console/connect", headers=headers).text.partition("</header>")[0]
+    found = re.search(r'To do <span class="badge">(\d+)</span></a>', header)
+    return int(found[1]) if found else 0
+
+
+def test_the_menu_counts_what_is_to_be_done(kb: Service, ask: Client) -> None:
+    assert waits(ask) == 0
+    build(kb)  # the model answers nothing for one document
+    broken = len(LayerBuilder(kb).quarantined("docs"))
+    assert waits(ask) == broken > 0
+    kb.put_document("docs", "late.md", "Late.", embed="later")
+    assert waits(ask) == broken + 1
+    kb.embed_pending("docs")
+    assert waits(ask) == broken
+    kb.put_document("docs", "guide/tea.md", "# Tea\n\nBlack tea steeps for four minutes.")
+    stale = sum(each.stale is not None for each in kb.layers("docs"))
+    assert waits(ask) == broken + stale > broken
+    kb.put_document("docs", "old.md", "Old.", expires_at=datetime.now(UTC) - timedelta(days=1))
+    assert waits(ask) == broken + stale + 1
+
+
+def test_who_sees_a_part_is_shown_no_count_of_the_whole(kb: Service) -> None:
+    kb.put_document("docs", "late.md", "Late.", embed="later")
+    keys = KeyStore.of(kb)
+    ask = Client(create_app(kb, authenticate=KeyAuthenticator(kb, keys), console=True))
+    whole, part = keys.add("whole").token, keys.add("part", dataset_ids=["docs"]).token
+    counts = [waits(ask, Authorization=f"Bearer {each}") for each in (part, whole, part)]
+    assert counts == [0, 1, 0]
+
+
+def test_it_is_counted_when_the_store_has_changed_and_seldom_where_that_lasts(
+    kb: Service, ask: Client, model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model.silent = False
+    build(kb)
+    kb.put_document("docs", "guide/tea.md", "# Tea\n\nBlack tea steeps for four minutes.")
+    before = waits(ask)
+    assert before > 0
+    monkeypatch.setattr(build_layers, "MOST_COUNTED", 0)  # who counts now finds nothing
+    assert waits(ask) == before
+    monkeypatch.setattr(work_lists, "_QUICK", -1)
+    monkeypatch.setattr(work_lists, "_SHARE", 1e9)
+    kb.put_document("docs", "new.md", "New.")
+    assert waits(ask) == 0
+    monkeypatch.setattr(build_layers, "MOST_COUNTED", 5_000)
+    kb.put_document("docs", "newer.md", "Newer.")
+    assert waits(ask) == 0  # counting was slow: not again so soon
+
+
 # Quarantined layers
 
 

@@ -25,10 +25,9 @@ from triptych.errors import AccessDeniedError, AuthenticationError, TooManyReque
 from triptych.sync import SyncRoot
 from triptych_adapters.wire import OPERATIONS, ROUTES
 from triptych_backends.memory import MemoryStore
-from triptych_factory import Settings, remembered_roots, wire
+from triptych_factory import Settings, remembered_roots, sync_remembered, wire
 from triptych_server.http import Limits, create_app
 from triptych_server.http.guard import check_origins
-from triptych_server.http.workers import _sync
 from triptych_server.keys import KeyStore, authenticator
 from triptych_testing.fakes import FakeEmbedder
 
@@ -349,7 +348,7 @@ def test_a_key_to_everything_that_writes_syncs_the_remembered_folders(tmp_path: 
             200: keys.add("all", can_write=True).token,
             403: keys.add("one", can_write=True, dataset_ids=["default"]).token,
         }
-        sync = functools.partial(_sync, settings)
+        sync = functools.partial(sync_remembered, settings)
         app = create_app(service, authenticate=authenticator(service), write=True, sync=sync)
         for status, token in allowed.items():
             client = Client(app, Authorization=f"Bearer {token}")

@@ -191,6 +191,22 @@ def test_an_invalid_field_is_refused(kb: Service, query: Any, fields: Any) -> No
         docs(kb).search_many([query], **fields)
 
 
+@each_row(
+    ("name", "instead"),
+    [("add", "put"), ("upsert", "put"), ("add_texts", "put_many"), ("query", "search")],
+)
+def test_an_unknown_method_of_a_dataset_is_named_with_the_one_that_is_meant(
+    kb: Service, name: str, instead: str
+) -> None:
+    with pytest.raises(AttributeError, match=f"no attribute '{name}': '{instead}' does that") as e:
+        getattr(docs(kb), name)
+    assert e.value.name == name
+    assert callable(getattr(docs(kb), instead))
+    with pytest.raises(AttributeError, match=r"no attribute 'zebra'$"):
+        _ = docs(kb).zebra
+    assert not hasattr(docs(kb), "_repr_html_")
+
+
 @each_row("query", ["zebra", Query(text="zebra")], ids=["text", "Query"])
 @each_row(
     ("option", "says"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -87,6 +89,65 @@ def test_a_removed_parameter_is_found_at_what_had_it_and_less_elsewhere() -> Non
     assert (sure.change.kind, sure.document, sure.line) == ("member", "guide.md", 7)
     assert weak.document == "other.md"
     assert weak.score < 0.4 < sure.score
+
+
+LIKE = {
+    "numbers of two names": (
+        "MAX_READ = Limit(10)\nMAX_WRITE = Limit(10)\n",
+        "MAX_READ = Limit(20)\nMAX_WRITE = Limit(30)\n",
+        "The limit of a write is 10.\n\nThe limit of a read is 10.\n",
+    ),
+    "lines that share all their words": (
+        "a = Limit(11)\nb = Limit(10)\n",
+        "a = Limit(21)\nb = Limit(20)\n",
+        "The limit is 10.\n\nThe limit is 11.\n",
+    ),
+    "methods of one name": (
+        "class Reader:\n    size = 10\n\n\nclass Writer:\n    size = 10\n",
+        "class Reader:\n    size = 20\n\n\nclass Writer:\n    size = 30\n",
+        "`Writer` has a size of 10.\n\n`Reader` has a size of 10.\n",
+    ),
+    "parameters of methods of one name": (
+        "class Reader:\n    def of(self, size=10): ...\n\n\n"
+        "class Writer:\n    def of(self, size=10): ...\n",
+        "class Reader:\n    def of(self, size=20): ...\n\n\n"
+        "class Writer:\n    def of(self, size=30): ...\n",
+        "`Writer.of` has a size of 10.\n\n`Reader.of` has a size of 10.\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("like", LIKE)
+def test_of_two_lines_that_changed_alike_the_one_that_a_sentence_is_about_is_named(
+    like: str,
+) -> None:
+    old, new, guide = LIKE[like]
+    lines = {each.line: each.change for each in found(old, new, ("guide.md", guide))}
+    at = [index + 1 for index, line in enumerate(old.split("\n")) if "10" in line or "11" in line]
+    assert [lines[1].line, lines[3].line] == at[::-1]
+    for change in lines.values():
+        assert change.instead == new.split("\n")[change.line - 1].strip()
+
+
+def test_a_line_that_two_became_is_in_the_place_of_both() -> None:
+    old = "start = pause(10, unit)\nend = pause(11, unit)\n"
+    new = "both = pause(20, unit)\n"
+    changes = found(old, new, ("guide.md", "They pause 10.\n\nThey pause 11.\n"))
+    assert {each.change.instead for each in changes} == {new.strip()}
+    assert {each.change.line for each in changes} == {1, 2}
+
+
+def test_what_is_renamed_many_times_takes_no_longer_each() -> None:
+    def seconds(count: int) -> float:
+        old = "".join(f"def load_thing_{n}(path): ...\n" for n in range(count))
+        guide = "\n\n".join(f"It calls `load_thing_{n}` once." for n in range(count))
+        began = time.process_time()
+        many = found(old, old.replace("load", "read"), ("guide.md", guide))
+        assert len(many) == 20
+        return time.process_time() - began
+
+    few = min(seconds(400) for _ in range(2))
+    assert seconds(3_200) < 25 * few  # 8 times as many; it was more than 40 times as long
 
 
 def test_what_only_moved_is_no_change() -> None:
@@ -284,6 +345,23 @@ def test_a_checkout_is_compared_between_commits_and_with_the_disk(checkout: Path
     assert "fetch_page" in {each.change.name for each in git_impact(checkout, "HEAD~2").findings}
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-8-sig", "cp1252"])
+def test_documents_in_other_encodings_are_read(encoding: str, checkout: Path) -> None:
+    text = "Überall ruft `Client.get_page()` eine Seite ab.\n"
+    (checkout / "other.md").write_bytes(text.encode(encoding))
+    for message, code in (("four", CLIENT.replace("fetch", "get")), ("five", CLIENT)):
+        (checkout / "client.py").write_text(code)
+        git(checkout, "add", ".")
+        git(checkout, "commit", "-q", "-m", message)
+    for revisions in ("HEAD~1..HEAD", "HEAD~1"):
+        (sentence,) = (
+            each.sentence
+            for each in git_impact(checkout, revisions).findings
+            if each.document == "other.md"
+        )
+        assert sentence.lstrip("\ufeff") == text.strip()
+
+
 def test_no_link_of_a_checkout_is_followed(checkout: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -426,5 +504,10 @@ def test_the_command_reads_versions_and_changes_of_a_store(
     assert by_log["findings"] == by_version["findings"]
     last = ran(["impact", "client.py", "--versions", "..", "--json", *store]).json
     assert last["findings"] == by_version["findings"]
+    outside = ran(["impact", "client.py", *store])  # of Git
+    assert "not a git repository" in outside.err
+    (command,) = re.findall(r"`triptych (impact client.py --versions [^`]*)`", outside.err)
+    assert ran([*command.split(), "--json", *store]).json["findings"] == last["findings"]
+    assert "--versions" not in ran(["impact", "a..b", *store]).err
     for wrong in (["client.py", "--versions", "x"], [], ["a..b", "--since", cursor]):
         assert ran(["impact", *wrong, *store]).code == Exit.USAGE

@@ -7,9 +7,10 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from rich.style import Style
 from rich.text import Text
@@ -40,6 +41,8 @@ from triptych_adapters.cli.session import Session
 if TYPE_CHECKING:
     from triptych.answers import Answer, AnswerStream, ContextPack, Piece
     from triptych.records import Message
+
+_Footnote: TypeAlias = "Callable[[Piece], Text]"
 
 _NEAREST = 3
 """The passages that are shown in place of an answer."""
@@ -142,11 +145,14 @@ def ask(
         if pipeline is not None and llm is not None:
             options["llm"] = service.llm
         files = SourceFiles(service)
+        footnote = partial(
+            _footnote, files, several=dataset is None and len(service.list_datasets()) > 1
+        )
         answering, asked, more = asked_of(service, pipeline, query, given)
         if answering.llm is None and "llm" not in options and not session.output.as_json:
             # Passages are what there is to answer with; `ask` itself then says what is missing.
             pack = answering.context(asked, budget, **more)
-            _show_nearest(session, pack, files, first=True)
+            _show_nearest(session, pack, footnote, first=True)
             session.output.warn(*pack.warnings)
         options |= more
         if session.output.as_json:
@@ -154,7 +160,7 @@ def ask(
             session.output.show(_json(answer, files))
         else:
             answer = _live(session, lambda: answering.ask_stream(asked, **options))
-            _finish(session, answer, files)
+            _finish(session, answer, footnote)
         if answer.reason == "nothing":
             note_unknown_fields(session.output, service, dataset, given["where"])
     if conversation is not None:
@@ -181,15 +187,15 @@ def _live(session: Session, start: Callable[[], AnswerStream]) -> Answer:
     return stream.answer
 
 
-def _finish(session: Session, answer: Answer, files: SourceFiles) -> None:
+def _finish(session: Session, answer: Answer, footnote: _Footnote) -> None:
     """The sources on stdout; all else on stderr."""
     output = session.output
     if answer.citations:
         output.say("")
     for source in answer.citations:
-        output.say(_footnote(source.piece, files))
+        output.say(footnote(source.piece))
     if answer.reason in ("nothing", "weak"):
-        _show_nearest(session, answer.pack, files)
+        _show_nearest(session, answer.pack, footnote)
     output.warn(*answer.warnings)
     if answer.reason == "nothing":
         output.note("nothing was found that answers: the model was not called")
@@ -205,14 +211,14 @@ def _finish(session: Session, answer: Answer, files: SourceFiles) -> None:
 
 
 def _show_nearest(
-    session: Session, pack: ContextPack, files: SourceFiles, *, first: bool = False
+    session: Session, pack: ContextPack, footnote: _Footnote, *, first: bool = False
 ) -> None:
     """The best passages, each after a blank line; ``first``: nothing stands before them."""
     output = session.output
     for at, piece in enumerate(sorted(pack.pieces, key=lambda each: each.number)[:_NEAREST]):
         if at or not first:
             output.say("")
-        output.say(_footnote(piece, files))
+        output.say(footnote(piece))
         for line in excerpt(piece.text, (), width=output.stdout.width - 4):
             output.say(Text.assemble("    ", line))
 
@@ -234,8 +240,8 @@ def _styled(piece: str) -> Text:
     return text
 
 
-def _footnote(piece: Piece, files: SourceFiles) -> Text:
-    """A source: its number, file, lines and section."""
+def _footnote(files: SourceFiles, piece: Piece, *, several: bool) -> Text:
+    """A source: its number, file, lines and section; its dataset, if it may be of several."""
     cited = piece.citation
     path = files.path(cited.dataset_id, cited.doc_name)
     name = cited.doc_name or f"[{cited.dataset_id}]"
@@ -255,6 +261,8 @@ def _footnote(piece: Piece, files: SourceFiles) -> Text:
     )
     if cited.heading_path:
         line.append(f"  {visible(' > '.join(cited.heading_path))}", style="italic")
+    if several and cited.doc_name:
+        line.append(f"  [{visible(cited.dataset_id)}]", style="dim")
     if cited.stale is not None:
         line.append(f"  stale: {cited.stale}", style="yellow")
     if signs := dict.fromkeys(sign.kind for sign in piece.signs):

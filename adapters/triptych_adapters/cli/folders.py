@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -476,16 +475,22 @@ class Syncing:
         return list(found)
 
     def twice(self) -> Iterator[tuple[SyncRoot, SyncRoot, int]]:
-        """Remembered folders of which one is in the other, where a folder of this sync is one: the
-        outer, the inner, and how many documents of the inner's files the outer brought in."""
+        """Remembered folders of which one is in the other, or the same in another dataset, where a
+        folder of this sync is one: the outer, or the one that was there before; the inner, or that
+        of this sync; and how many documents of the second's files the first brought in."""
         from triptych.sync import documents_of
 
         known = [] if self.remembered is None else [each.root for each in self.remembered.all()]
         folders = () if self.directory is None else self.directory.roots
         mine = {(root.path, root.dataset_id) for root in folders}
         for outer, inner in permutations(known, 2):
-            both = {(outer.path, outer.dataset_id), (inner.path, inner.dataset_id)}
-            if not both & mine or outer.path not in inner.path.parents:
+            both = [(each.path, each.dataset_id) in mine for each in (outer, inner)]
+            if outer.path == inner.path and both == [False, True]:
+                names = {inner.relative_of(each.name) for each in documents_of(self.service, inner)}
+                infos = documents_of(self.service, outer)
+                if count := sum(outer.relative_of(each.name) in names for each in infos):
+                    yield outer, inner, count
+            if not any(both) or outer.path not in inner.path.parents:
                 continue
             below = f"{outer.prefix}{inner.path.relative_to(outer.path).as_posix()}/"
             infos = documents_of(self.service, outer)
@@ -502,11 +507,9 @@ class Syncing:
             note_synced(self.remembered, self.directory)
         if not self.sources:
             return
-        from triptych_factory.sources import remembered_sources
+        from triptych_factory.sources import note_sources_synced
 
-        names = {each.name for each in failed}
-        for root in (each.root for each in self.sources if each.root.place not in names):
-            remembered_sources(self.service).note_synced(root, datetime.now(UTC))
+        note_sources_synced(self.service, self.sources, failed)
 
 
 def add_folder(
@@ -590,6 +593,14 @@ def tell_first(output: Output, notes: Sequence[str], more: str) -> None:
         output.note(note)
     if len(notes) > _NAMED:
         output.note(f"and {len(notes) - _NAMED} more such notes; {more} lists them all")
+
+
+def unexpected(skipped: Iterable[Skipped]) -> list[Skipped]:
+    """What was skipped although its owner gave no reason for it: what a summary counts."""
+    from triptych.parsing.files import GENERATED
+
+    expected = GENERATED.union(NOT_TOLD)
+    return [each for each in skipped if each.reason not in expected]
 
 
 def tell_generated(output: Output, skipped: Iterable[Skipped]) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from rich.text import Text
 
-from triptych.errors import ValidationError
+from triptych.errors import NotFoundError, ValidationError
 from triptych_adapters.cli.command import argument, command, option
 from triptych_adapters.cli.names import dataset_in_use, find_document
 from triptych_adapters.cli.options import Dataset
@@ -58,7 +59,16 @@ def impact(
     if bool(what) == (since is not None):
         raise ValidationError("give OLD..NEW, a document with --versions, or --since CURSOR")
     if since is None and versions is None:
-        found = git_impact(Path.cwd(), what, top_k=top_k, least=least)
+        try:
+            found = git_impact(Path.cwd(), what, top_k=top_k, least=least)
+        except (NotFoundError, ValidationError) as error:
+            if ".." in what:
+                raise
+            raise type(error)(
+                f"{error}. For a document of the store give --versions: `triptych impact "
+                f"{shlex.quote(what)} --versions ..` reads its last change; `triptych impact "
+                "--since CURSOR` reads all that `triptych changes` lists"
+            ) from error
     else:
         with session.service(settings=session.settings().without_llm()) as service:
             if since is not None:

@@ -11,7 +11,13 @@ import attrs
 
 from triptych.errors import ValidationError
 from triptych_adapters.cli.command import argument, command, option
-from triptych_adapters.cli.folders import NOT_TOLD, AllFolders, Ocr, tell_generated, tell_notes
+from triptych_adapters.cli.folders import (
+    AllFolders,
+    Ocr,
+    tell_generated,
+    tell_notes,
+    unexpected,
+)
 from triptych_adapters.cli.names import dataset_in_use
 from triptych_adapters.cli.options import Language, expiry_of, metadata_of
 from triptych_adapters.cli.output import counts_of, summary_line
@@ -148,15 +154,11 @@ def put(
 
 
 def _tell(session: Session, dataset: str, report: PutReport, files: FileSet) -> None:
-    from triptych.parsing.files import GENERATED
-
     output, skipped, notes = session.output, files.skipped, files.notes
     output.warn_of(report.failed)
     tell_notes(output, notes)
     tell_generated(output, skipped)
-    untold = GENERATED.union(NOT_TOLD)
-    seen = [each for each in skipped if each.reason not in untold]
-    if seen:
+    if seen := unexpected(skipped):
         some = ", ".join(f"{each.name} ({each.reason})" for each in seen[:_SHOWN])
         more = f" and {len(seen) - _SHOWN} more" if len(seen) > _SHOWN else ""
         output.note(f"skipped {some}{more}; name a file to store it anyway")

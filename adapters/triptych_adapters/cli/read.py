@@ -12,6 +12,7 @@ from triptych_adapters.cli.command import argument, command, option
 from triptych_adapters.cli.names import SourceFiles, dataset_in_use, find_document
 from triptych_adapters.cli.options import Where, conditions, note_unknown_fields
 from triptych_adapters.cli.session import Exit, Session
+from triptych_adapters.kinds import shown_kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -154,7 +155,9 @@ def _rows(document: SourceDocument, path: Path | None) -> list[tuple[str, object
         rows.append(("file", path))
     if document.parser_sig:
         rows.append(("parser", document.parser_sig))
-    metadata = document.metadata
+    metadata = dict(document.metadata)
+    if form := shown_kind(metadata, document.parser_sig):
+        metadata["kind"] = f"{metadata['kind']}, read from {form}"
     return rows + [(f"metadata.{key}", value) for key, value in sorted(metadata.items())]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,12 +17,12 @@ from triptych._internal.wording import counted
 from triptych.errors import NotFoundError, ValidationError
 from triptych_adapters.cli.command import argument, command, option
 from triptych_adapters.cli.folders import (
-    NOT_TOLD,
     AddedFolders,
     Folders,
     is_location,
     tell_generated,
     tell_notes,
+    unexpected,
 )
 from triptych_adapters.cli.names import shown_path
 from triptych_adapters.cli.options import Language
@@ -132,12 +132,13 @@ def _tell(session: Session, syncing: Syncing, report: SyncPlan | SyncReport) -> 
     output.warn_of(report.failed, most=20 if syncing.sources else None)
     for each in report.held:
         output.warn(f"{each.failure.error} (--yes deletes the documents)")
-    _tell_skipped(session, report.skipped)
+    seen = unexpected(report.skipped)
+    _tell_skipped(session, seen)
     tell_generated(output, report.skipped)
     tell_notes(output, report.notes)
     planned = isinstance(report, SyncPlan)
     datasets = syncing.datasets
-    summary = summary_line(counts_of(report, _COUNTED))
+    summary = summary_line({**counts_of(report, _COUNTED), "skipped": len(seen)})
     roots = [
         {"path": root.place, "dataset_id": root.dataset_id, "prefix": root.prefix}
         for root in syncing.roots
@@ -166,12 +167,8 @@ def _lines(plan: SyncPlan) -> list[str]:
     ]
 
 
-def _tell_skipped(session: Session, skipped: tuple[Skipped, ...]) -> None:
-    from triptych.parsing.files import GENERATED
-
-    not_told = GENERATED.union(NOT_TOLD)
-    reasons = Counter(each.reason for each in skipped if each.reason not in not_told)
-    if reasons:
+def _tell_skipped(session: Session, skipped: Sequence[Skipped]) -> None:
+    if reasons := Counter(each.reason for each in skipped):
         first = reasons.most_common(5)
         some = ", ".join(f"{count} ({reason})" for reason, count in first)
         if others := reasons.total() - sum(count for _, count in first):
@@ -264,12 +261,18 @@ def add(
             )
         ended = run(session, syncing, language=language)
         for outer, inner, count in syncing.twice():
+            twice = f"{counted(count, 'document')} of {inner.path}: stored twice, since the dataset"
+            if outer.path == inner.path:
+                session.output.note(
+                    f"{twice} {outer.dataset_id!r} reads it, too. To leave it out there: `triptych "
+                    f"remove {shlex.quote(str(outer.path))} -d {shlex.quote(outer.dataset_id)}`"
+                )
+                continue
             out = f"/{inner.path.relative_to(outer.path).as_posix()}/"
             excluded = [*(outer.options.exclude if outer.options else ()), out]
             leaving = " ".join(f"--exclude {shlex.quote(each)}" for each in excluded)
             session.output.note(
-                f"{counted(count, 'document')} of {inner.path}: stored twice, since the dataset "
-                f"{outer.dataset_id!r} reads {outer.path}. To leave the folder out there: "
+                f"{twice} {outer.dataset_id!r} reads {outer.path}. To leave the folder out there: "
                 f"`triptych add {shlex.quote(str(outer.path))} {leaving}`"
             )
         return ended

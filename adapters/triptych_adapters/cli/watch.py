@@ -66,10 +66,14 @@ def watch(
         directory = syncing.directory
         if directory is None or folders.locations:
             raise ValidationError(
-                "changes are watched in folders: bring sources up to date by `triptych sync`"
+                "repositories and web sites report no changes: ask them by `triptych sync`, from "
+                "cron as often as you want"
             )
         if syncing.sources:
-            session.output.note("sources are not watched: `triptych sync` brings them up to date")
+            places = ", ".join(each.root.place for each in syncing.sources)
+            session.output.note(
+                f"not watched: {places}; `triptych sync` asks them, from cron as often as you want"
+            )
         notifier = _notifier(directory, poll)
         log = _Log(session.output, directory, syncing.note_synced)
         with EventReloader(directory, notifier, options, on_rebuild=log) as reloader:

@@ -27,7 +27,7 @@ from triptych_server.console.file_pages import page_beside
 from triptych_server.console.folders import offered
 from triptych_server.console.markdown import LONGEST, is_markdown, rendered
 from triptych_server.console.site import Made, html, render, see_other
-from triptych_server.console.visit import Visit, check_linkable, may, path_of, where_of
+from triptych_server.console.visit import Visit, may, path_of, where_of
 from triptych_server.http.responses import ProblemError, problem_of
 
 _LISTED: Final = 1_000
@@ -78,7 +78,7 @@ def tree(infos: Sequence[DocumentInfo], prefix: str) -> Folder:
 
 def listing(visit: Visit) -> Made:
     """A dataset's documents: by folder, or in a row where they are filtered by name or sorted."""
-    dataset_id = visit.request.path_params["dataset_id"]
+    dataset_id = visit.part("dataset_id")
     prefix, after, part = visit.one("prefix"), visit.one("after"), visit.one("part")
     sort = visit.one_of("sort", _SORTS, "$name")
     where = where_of(visit)
@@ -166,7 +166,7 @@ def pieces(
 def document(visit: Visit) -> Made:
     """A document as it is read, or its source with its chunks; its layers, its versions."""
     service = visit.service
-    dataset_id, name = (visit.request.path_params[each] for each in ("dataset_id", "name"))
+    dataset_id, name = map(visit.part, ("dataset_id", "name"))
     history = list(service.history(dataset_id, name))
     wanted = visit.number("v", 0)
     current = service.get_document(dataset_id, name)
@@ -271,7 +271,7 @@ def change_document(visit: Visit) -> Made:
 def _change_document(visit: Visit) -> Made:
     service = visit.service
     seen = visit.number("seen", 0) or None
-    dataset_id, name = (visit.request.path_params[each] for each in ("dataset_id", "name"))
+    dataset_id, name = map(visit.part, ("dataset_id", "name"))
     here = path_of("documents", dataset_id, name)
     match visit.one("do"):
         case "restore":
@@ -296,7 +296,6 @@ def put(visit: Visit) -> Made:
     """Store a text that was typed or dropped."""
     dataset_id, name = visit.one("dataset", "default"), visit.one("name")
     content = dict(visit.form).get("content", "").replace("\r\n", "\n")
-    check_linkable(dataset_id, name)
     try:
         visit.service.put_document(
             dataset_id, name, content, if_version=None if visit.one("replace") else 0

@@ -68,13 +68,13 @@ def page_beside(
 
 def page_image(visit: Visit) -> Made:
     """A page as a PNG, the passage from ``from`` to ``to`` marked."""
-    path = visit.request.path_params
+    dataset_id, name, page = map(visit.part, ("dataset_id", "name", "page"))
     version = visit.number("v", 0) or None
-    document = visit.service.get_document(path["dataset_id"], path["name"], version=version)
-    number = whole_of(path["page"]) or 0
+    document = visit.service.get_document(dataset_id, name, version=version)
+    number = whole_of(page) or 0
     pages = _pages_of(document)
     if not pages or not 1 <= number <= pages[-1].number:
-        raise NotFoundError(f"the document {document.name!r} has no page {path['page']!r:.20}")
+        raise NotFoundError(f"the document {document.name!r} has no page {page!r:.20}")
     start, end = (visit.number(each, 0) for each in ("from", "to"))
     text = "\n".join(
         document.content[max(start, each.start) : min(end, each.end)]

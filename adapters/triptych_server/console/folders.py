@@ -1,4 +1,4 @@
-"""Folders of the server's disk: which are synced, and syncing them."""
+"""Folders of the server's disk and sources: which are synced, and syncing them."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from pathlib import Path
 from typing import Any, Final
 
 from triptych.errors import AccessDeniedError, CancelledError, NotAvailableError, ValidationError
-from triptych.sync import RememberedRoot, SyncReport
+from triptych.sync import RememberedRoot, Root, SyncReport
 from triptych_server.console.progress import Task
 from triptych_server.console.site import Made, html, render, see_other
-from triptych_server.console.visit import Visit, check_linkable, may
+from triptych_server.console.visit import Visit, may
 from triptych_server.http.server import is_loopback
+from triptych_sources import RememberedSource
 
 _SHOWN: Final = 100
 _COUNTED: Final = ("added", "updated", "unchanged", "renamed", "deleted", "failed", "skipped")
 
 
 def datasets(visit: Visit, synced: SyncReport | None = None) -> dict[str, Any]:
-    """All datasets with their counts, and the folders that are synced into them."""
+    """All datasets with their counts, and the folders and sources that are synced into them."""
     return {
         "stats": visit.service.stats(),
         "report": None if synced is None else _told(visit, synced),
@@ -31,10 +32,10 @@ def datasets(visit: Visit, synced: SyncReport | None = None) -> dict[str, Any]:
 
 
 def offered(visit: Visit) -> dict[str, Any]:
-    """What whoever sees the whole store is shown of folders, and may do with them."""
+    """What whoever sees the whole store is shown of folders and sources, and may do with them."""
     server = visit.server
     sees_all = may(server.check_sees_all, visit.service, "folders of the server are")
-    folders: Sequence[RememberedRoot] = ()
+    folders: Sequence[RememberedRoot | RememberedSource] = ()
     if sees_all and server.roots is not None:
         try:
             folders = server.roots(server.service)
@@ -42,10 +43,19 @@ def offered(visit: Visit) -> dict[str, Any]:
             folders = ()
     known = server.roots is None or bool(folders)
     return {
-        "folders": [(each, os.path.isdir(each.root.path)) for each in folders],
+        "folders": [(each, _root_of(each), _is_there(each)) for each in folders],
         "can_sync": sees_all and visit.can_write and server.sync is not None and known,
         "can_name": visit.can_write and _may_name(visit),
     }
+
+
+def _root_of(each: RememberedRoot | RememberedSource) -> Root:
+    return each.root if isinstance(each, RememberedRoot) else each.root(None)
+
+
+def _is_there(each: RememberedRoot | RememberedSource) -> bool:
+    """Whether a folder is there; of a source only a sync tells."""
+    return not isinstance(each, RememberedRoot) or os.path.isdir(each.root.path)
 
 
 def _may_name(visit: Visit) -> bool:
@@ -56,7 +66,7 @@ def _may_name(visit: Visit) -> bool:
 
 
 def act(visit: Visit) -> Made:
-    """Sync the folders that are remembered, or add one and sync it; the page shows the report."""
+    """Sync what is remembered, or add a folder and sync it; the page shows the report."""
     try:
         report = sync_of(visit).run(None)
     except CancelledError:  # no time is left to show anything
@@ -82,7 +92,7 @@ def sync_of(visit: Visit) -> Task[SyncReport]:
         case "sync":
             server.check_sees_all(visit.service, "folders of the server are")
             if server.sync is None:
-                raise NotAvailableError("this server has no folders to sync")
+                raise NotAvailableError("this server has nothing to sync")
             return Task(name="sync", run=partial(server.sync, server.service))
         case "folder":
             if server.add_folder is None or not _may_name(visit):
@@ -96,7 +106,6 @@ def sync_of(visit: Visit) -> Task[SyncReport]:
                     "it, anyone who can log in to this machine could have your folders read"
                 )
             path, dataset_id = _folder(visit.one("folder")), visit.one("dataset", "default")
-            check_linkable(dataset_id)
             run = partial(server.add_folder, server.service, path, dataset_id)
             return Task(name="sync", run=run)
         case unknown:

@@ -34,13 +34,14 @@ from triptych_server.console.site import (
 )
 from triptych_server.console.tasks import task_of
 from triptych_server.console.visit import KEY_COOKIE, Visit, own_path, posted, service_of
+from triptych_server.console.work_lists import Waiting
 from triptych_server.http.routes import Endpoint, RawRoute
 from triptych_server.http.server import Server
 
 
 def console_routes(server: Server) -> Iterator[RawRoute]:
     """Every page of the console, and its files."""
-    site = Site(server, waiting)
+    site = Site(server, partial(waiting, Waiting()))
     one = "/console/documents/{dataset_id}/{name}"
 
     def stream(page: str, answer: Endpoint, *methods: str) -> RawRoute:
@@ -80,12 +81,16 @@ def console_routes(server: Server) -> Iterator[RawRoute]:
     yield from sessions(server)
 
 
-def waiting(visit: Visit) -> Mapping[str, int]:
-    """How much waits on a page, by its path; only of what is counted without reading datasets."""
+def waiting(to_do: Waiting, visit: Visit) -> Mapping[str, int]:
+    """How much waits on a page, by its path."""
     if visit.service.capabilities.settings is None:
         return {}
     proposals = sum(reviews.waiting_in(visit).values())
-    return {"/console/reviews": proposals, "/console/gaps": gaps.counted(visit)}
+    return {
+        "/console/work": to_do(visit),
+        "/console/reviews": proposals,
+        "/console/gaps": gaps.counted(visit),
+    }
 
 
 def connect(visit: Visit) -> Made:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from difflib import SequenceMatcher
 from itertools import zip_longest
@@ -33,6 +33,7 @@ from triptych.question_log import unlogged
 from triptych.records import Hit
 from triptych.service import KnowledgeBase
 from triptych.text import diff_lines
+from triptych_server.console.line_sources import line_sources
 from triptych_server.console.site import Made, see_other
 from triptych_server.console.visit import KEY_COOKIE, Visit, cookie_of, may
 from triptych_server.keys import KeyAuthenticator
@@ -41,7 +42,9 @@ _SHOWN: Final = 10
 _DRAWN: Final = 200_000  # code points of differences on a page; what has no room has its own page
 _QUERY: Final = 500  # code points of what is searched elsewhere
 _ELSEWHERE: Final = 3
+_SOURCES: Final = "In its sources"
 _COMPARED: Final = 1_000  # code points of two lines that are compared word by word
+_LOOKED_UP: Final = 20  # new lines of a page that are looked up in their sources, up to 40 ms each
 _PAIRS: Final = 20  # pairs of lines of a proposal that are, as a hostile pair takes 50 ms
 
 
@@ -107,7 +110,7 @@ def _shown(
 
     Each is shown whole, or not at all where the page has no room.
     """
-    left = _DRAWN
+    left, room = _DRAWN, _LOOKED_UP
     for each in found:
         version, changes = changes_of(service, each) if left > 0 else (0, "")
         left -= len(changes)
@@ -116,14 +119,21 @@ def _shown(
             continue
         lines = list(diff_lines(changes))
         kind = "removed" if each.document is None else "added"
-        changed = " ".join(line[1:] for of, line in lines if of == kind)
+        changed = [line[1:] for of, line in lines if of == kind]
+        said = _said(service, each, " ".join(changed)[:_QUERY])
+        sources = line_sources(service, each, changed, room)
+        room -= len(changed)
+        placed = {one.place.doc_name for found in sources.values() for one in found}
+        named = said.get(_SOURCES, ())
+        said |= {_SOURCES: [hit for hit in named if hit.doc_name not in placed]}
         yield {
             "proposal": each,
             "left_out": False,
             "rows": list(side_by_side(lines)),
             "signs": signs_of(each),
             "version": version,
-            "said": _said(service, each, changed[:_QUERY]),
+            "said": said,
+            "sources": [sources.get(line, ()) for line in changed],
         }
 
 
@@ -162,12 +172,12 @@ def marked_words(left: str | None, right: str | None) -> tuple[str | None, str |
     return Markup("").join(parts[0]), Markup("").join(parts[1])
 
 
-def _said(service: KnowledgeBase, proposal: Proposal, text: str) -> Mapping[str, Sequence[Hit]]:
+def _said(service: KnowledgeBase, proposal: Proposal, text: str) -> dict[str, Sequence[Hit]]:
     """The best passages for the lines that change: of the sources that are named, and of other
     documents."""
     named = sorted({*proposal.sources} - {proposal.name})
     places = {
-        "In its sources": {"$name": {"$in": named}},
+        _SOURCES: {"$name": {"$in": named}},
         "What is said elsewhere": {"$name": {"$nin": [proposal.name, *named]}},
     }
     found: dict[str, Sequence[Hit]] = {}

@@ -19,6 +19,7 @@ import triptych
 from triptych.errors import AuthenticationError, TriptychError
 from triptych.runtime import SEARCHES
 from triptych.text import visible
+from triptych_adapters import shown_kind
 from triptych_server.console.markdown import excerpt, marked, quoted, title
 from triptych_server.console.visit import (
     KEY_COOKIE,
@@ -93,6 +94,7 @@ def _environment() -> Environment:
         "field_of": field_of,
         "is_filtered_by": is_filtered_by,
         "path_of": path_of,
+        "shown_kind": shown_kind,
         "static": _static_path,
         "token_field": TOKEN_FIELD,
     }

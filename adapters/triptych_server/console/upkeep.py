@@ -60,7 +60,7 @@ def work(
         "unplanned": unplanned,
         # It reads everything.
         "report": service.doctor() if visit.can_write and visit.one("doctor") == "1" else None,
-        "quarantined": quarantined(visit, stats),
+        "quarantined": quarantined(visit, [each.dataset_id for each in stats]),
         "not_searched": not_searched(service, stats),
         "expiring": expiring(service),
         "removed": visit.number("removed", -1),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
@@ -39,20 +40,14 @@ _MOST_FIELDS: Final = 1_000
 Pairs = Sequence[tuple[str, str]]
 
 
+# To a browser these are folders, however they are encoded.
+_DOTS: Final = re.compile(r"~*\.{1,2}")
+
+
 def path_of(*parts: str) -> str:
-    """A path of the console, each part one segment, whatever it holds."""
-    return "/".join(["/console", *(quote(part, safe="") for part in parts)])
-
-
-def check_linkable(*names: str) -> None:
-    """Refuse names that no link can hold.
-
-    Raises:
-        ValidationError: one is such.
-    """
-    for each in names:
-        if each in (".", ".."):
-            raise ValidationError(f"{each!r} is the name of a folder to a browser: choose another")
+    """A path of the console, each part one segment, whatever it holds; `Visit.part` reads it."""
+    escaped = (f"~{part}" if _DOTS.fullmatch(part) else part for part in parts)
+    return "/".join(["/console", *(quote(part, safe="") for part in escaped)])
 
 
 def asked_path(request: Request) -> str:
@@ -123,6 +118,11 @@ class Visit:
     def is_part(self) -> bool:
         """Whether what a page lists is wanted without the page, as while somebody types."""
         return self.request.headers.get("x-part") == "results"
+
+    def part(self, name: str) -> str:
+        """A part of the page's path, as `path_of` was given it."""
+        found: str = self.request.path_params[name]
+        return found.removeprefix("~") if _DOTS.fullmatch(found) else found
 
     def one(self, name: str, default: str = "") -> str:
         """What a field holds, without white space around it."""

@@ -1,8 +1,9 @@
-"""The lists of quarantined layers and of documents that expire."""
+"""The lists of quarantined layers and of documents that expire, and how much waits."""
 
 from __future__ import annotations
 
 import hashlib
+import time
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -23,11 +24,15 @@ from triptych.records import (
     not_expired_by,
 )
 from triptych.service import KnowledgeBase, service_of
+from triptych_adapters.wire import stale_layers
 from triptych_server.console.visit import Visit, may
 from triptych_server.http.responses import public
 
 _LISTED: Final = 300
 _SOON: Final = timedelta(days=7)
+_QUICK: Final = 0.05
+_SHARE: Final = 10
+"""What takes longer than so many seconds to count may be so many times as old as that took."""
 
 
 @attrs.frozen
@@ -49,7 +54,40 @@ def sees_all(visit: Visit) -> bool:
     return may(visit.server.check_sees_all, visit.service, "messages of providers are")
 
 
-def quarantined(visit: Visit, stats: Sequence[DatasetStats]) -> Listed:
+class Waiting:
+    """How many documents and layers wait, for whoever sees the whole store; 0 for others.
+
+    It is counted again if the store has changed, as that reads every document.
+    """
+
+    def __init__(self) -> None:
+        self._known: tuple[str, int, float] | None = None  # the head, the count, good until
+
+    def __call__(self, visit: Visit) -> int:
+        """The documents and layers that the page lists, warnings and proposals aside."""
+        service, changes = visit.server.service, visit.server.service.capabilities.changes
+        if changes is None or not sees_all(visit):
+            return 0
+        head, known, began = changes.change_head(), self._known, time.monotonic()
+        if known is None or (known[0] != head and known[2] < began):
+            count = _counted(service)
+            took = time.monotonic() - began
+            known = self._known = head, count, began + (took * _SHARE if took > _QUICK else 0)
+        expired = (expiring(service) or {"expired": Listed()})["expired"]
+        failed = quarantined(visit, service.list_datasets())
+        return known[1] + sum(len(each.rows) + each.more for each in (expired, failed))
+
+
+def _counted(service: KnowledgeBase) -> int:
+    """What changes only with the store: chunks, vectors and layers to make, files without text."""
+    stats = service.stats()
+    stale = sum(count or 0 for count in stale_layers(service, stats).values())
+    chunks = sum(each.stale + each.pending + each.further_pending for each in stats)
+    no_text = [each for each in not_searched(service, stats).rows if each[2].no_text]
+    return chunks + stale + len(no_text)
+
+
+def quarantined(visit: Visit, dataset_ids: Sequence[str]) -> Listed:
     """The layers that a build skips, as the model's last answer could not be stored.
 
     What its provider said of that is for whoever sees the whole store, as over HTTP.
@@ -57,7 +95,7 @@ def quarantined(visit: Visit, stats: Sequence[DatasetStats]) -> Listed:
     if visit.service.capabilities.settings is None:  # on another server, or under a filter
         return Listed()
     builder = LayerBuilder(visit.service)
-    found = [each for of in stats for each in builder.quarantined(of.dataset_id)]
+    found = [each for name in dataset_ids for each in builder.quarantined(name)]
     rows = found[:_LISTED] if sees_all(visit) else [public(each) for each in found[:_LISTED]]
     return Listed(rows, len(found) - len(rows))
 

@@ -56,6 +56,7 @@ from triptych_server.http.routes import (
 )
 from triptych_server.http.server import AddFolder, Calls, Server, SyncFolders, is_loopback
 from triptych_server.keys.authenticator import Authenticator
+from triptych_sources import RememberedSource
 
 
 def create_app(
@@ -68,7 +69,7 @@ def create_app(
     limits: Limits | None = None,
     dataset: str | None = None,
     sync: SyncFolders | None = None,
-    roots: Callable[[KnowledgeBase], Sequence[RememberedRoot]] | None = None,
+    roots: Callable[[KnowledgeBase], Sequence[RememberedRoot | RememberedSource]] | None = None,
     add_folder: AddFolder | None = None,
     folder_code: str = "",
     metrics: Metrics | None = None,
@@ -89,9 +90,9 @@ def create_app(
         limits: None is `Limits()`.
         dataset: the dataset of routes that do not name one; None is ``default`` where it is there
             or there is none, else the only one.
-        sync: syncs folders into ``service``, for ``/ingest`` and the console by unrestricted keys,
-            and tells the callback, if there is one, how far it is.
-        roots: lists these folders, for the console of unrestricted keys.
+        sync: syncs folders and sources into ``service``, for ``/ingest`` and the console by
+            unrestricted keys, and tells the callback, if there is one, how far it is.
+        roots: lists these folders and sources, for the console of unrestricted keys.
         add_folder: adds a folder of this machine, at a path, to a dataset and syncs it, as ``sync``
             does: what the console then lets whoever knows ``folder_code`` do. Not with
             ``authenticate``.

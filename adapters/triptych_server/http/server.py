@@ -31,6 +31,7 @@ from triptych_server.http.limits import Limits
 from triptych_server.http.responses import ProblemError, encoded, json_response
 from triptych_server.http.threads import Threads
 from triptych_server.keys.authenticator import Authenticator, KeyAuthenticator, key_id
+from triptych_sources import RememberedSource
 
 _LOOK_AGAIN: Final = 5.0
 """Seconds after which the key of a request whose answer lasts is looked at again."""
@@ -368,8 +369,8 @@ class Server:
     """A Service, who may use it, and how much at a time.
 
     ``dataset`` is what the routes serve that name none, None for the one in use; ``sync`` syncs
-    the remembered folders into ``service``, ``roots`` lists them, and ``add_folder`` adds and syncs
-    one of this machine: None where there are none.
+    the remembered folders and sources into ``service``, ``roots`` lists them, and ``add_folder``
+    adds and syncs a folder of this machine: None where there are none.
     """
 
     service: KnowledgeBase
@@ -379,7 +380,7 @@ class Server:
     calls: Calls
     dataset: str | None = None
     sync: SyncFolders | None = None
-    roots: Callable[[KnowledgeBase], Sequence[RememberedRoot]] | None = None
+    roots: Callable[[KnowledgeBase], Sequence[RememberedRoot | RememberedSource]] | None = None
     add_folder: AddFolder | None = None
     folder_code: str = attrs.field(default="", repr=False)
 

@@ -27,10 +27,10 @@ from triptych.service import KnowledgeBase, service_of
 from triptych.sync import RememberedRoot, SyncReport
 from triptych_factory import (
     Settings,
-    directory_sync,
-    note_synced,
     parse_location,
     remembered_roots,
+    remembered_sources,
+    sync_remembered,
     wire,
 )
 from triptych_server.http.app import Metrics, create_app
@@ -47,6 +47,7 @@ from triptych_server.http.protocol import HeadProtocol, connections_of, limited_
 from triptych_server.keys import authenticator
 from triptych_server.keys.authenticator import Authenticator, KeyAuthenticator
 from triptych_server.keys.key_store import KeyStore
+from triptych_sources import RememberedSource
 
 _FOLDER_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
 _log = logging.getLogger(__name__)
@@ -239,7 +240,7 @@ def _app(options: ServeOptions, shared: Path | None) -> ASGIApp:
         origins=options.origins,
         limits=options.limits,
         dataset=options.dataset,
-        sync=functools.partial(_sync, options.settings),
+        sync=functools.partial(sync_remembered, options.settings),
         roots=functools.partial(_roots, options.settings),
         add_folder=None
         if options.add_folder is None or authenticate is not None
@@ -291,19 +292,10 @@ def _opened(options: ServeOptions) -> KnowledgeBase:
     return service_of(wire(options.settings, create=options.write, named=None), "serving")
 
 
-def _sync(
-    settings: Settings, service: KnowledgeBase, progress: ProgressCallback | None
-) -> SyncReport:
-    """Sync the folders that the store remembers."""
-    remembered = remembered_roots(service, settings)
-    directory = directory_sync(service, settings, remembered.to_sync())
-    report = directory.sync(progress=progress)
-    note_synced(remembered, directory)
-    return report
-
-
-def _roots(settings: Settings, service: KnowledgeBase) -> Sequence[RememberedRoot]:
-    return remembered_roots(service, settings).all()
+def _roots(
+    settings: Settings, service: KnowledgeBase
+) -> Sequence[RememberedRoot | RememberedSource]:
+    return [*remembered_roots(service, settings).all(), *remembered_sources(service).all()]
 
 
 def url_of(listening: socket.socket) -> str:

@@ -158,6 +158,16 @@ def _documented(method: Callable[..., Any]) -> Callable[[Callable[P, R]], Callab
     return document
 
 
+# What other libraries call a method.
+_HINTS: Final = {
+    **dict.fromkeys(("add", "insert", "upsert"), "put"),
+    **dict.fromkeys(("add_documents", "add_many", "add_texts"), "put_many"),
+    **dict.fromkeys(("find", "query", "similarity_search"), "search"),
+    **dict.fromkeys(("pop", "remove"), "delete"),
+    **dict.fromkeys(("len", "size"), "count"),
+}
+
+
 class DatasetMethods:
     """The operations whose first argument is the dataset. Each is `Final`, so that type checkers
     take its type from the operation."""
@@ -195,6 +205,14 @@ class Dataset(DatasetMethods):
 
     def __repr__(self) -> str:
         return f"<Dataset {self.dataset_id!r} of {self.service!r}>"
+
+    if not TYPE_CHECKING:  # which knows that there is no such attribute
+
+        def __getattr__(self, name: str) -> Any:
+            instead = _HINTS.get(name)
+            hint = f": {instead!r} does that" if instead else ""
+            told = f"'Dataset' object has no attribute {name!r}{hint}"
+            raise AttributeError(told, name=name, obj=self)
 
     @_documented(Operations.embed_pending)
     def embed_pending(

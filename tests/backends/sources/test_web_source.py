@@ -434,6 +434,49 @@ def test_a_site_that_never_ends_does_so_at_the_limit(
     assert kb.get_document("d", "b").content.strip() == "two"
 
 
+def _leads_to(to: str) -> Page:
+    return lambda visit: visit.answer(status=302, location=f"{to}{visit.path}")
+
+
+@pytest.mark.parametrize("to", ["/login?next=", "/login#"])
+def test_pages_that_all_lead_to_one_page_keep_what_was_stored(
+    to: str, kb: Service, site: Site, sync: Sync
+) -> None:
+    names = ("a", "b", "c", "d")
+    site.lists(*(f"/{name}" for name in names))
+    site.pages |= {f"/{name}": f"<p>Page {name}." for name in names}
+    assert sync().added == 4
+    site.pages |= {f"/{name}": _leads_to(to) for name in names[:3]}
+    site.pages |= {"/login": "<p>Who are you?", "/d": "<p>Another text."}
+    report = sync()
+    assert [each.name for each in report.failed] == ["a", "b", "c"]
+    assert "leads to" in _errors(report)
+    assert "may ask for a login" in _errors(report)
+    assert report.updated == 1
+    assert [kb.get_document("d", name).content for name in names[:3]] == [
+        f"Page {name}.\n" for name in names[:3]
+    ]
+    site.pages |= {f"/{name}": f"<p>Again {name}." for name in names}
+    assert sync().updated == 4
+
+
+def test_pages_that_moved_one_by_one_are_read_where_they_are(
+    kb: Service, site: Site, sync: Sync
+) -> None:
+    names = [f"p{number}" for number in range(6)]
+    site.lists(*(f"/{name}" for name in names), "/start", "/index.php")
+    site.pages |= {f"/{name}": _leads_to("/new") for name in names}
+    site.pages |= {f"/new/{name}": f"<p>Page {name}." for name in names}
+    site.pages |= {"/start": lambda visit: visit.answer(status=301, location="/start/")}
+    site.pages |= {"/start/": "<p>Start.", "/index.php": _leads_to("/other.php?of=x&at=")}
+    site.pages["/other.php"] = "<p>Other."
+    report = sync()
+    assert not report.failed
+    assert report.added == 8
+    asked = site.paths()
+    assert sum(path.startswith("/new/") for path in asked) <= len(names) + 3
+
+
 def test_a_site_that_vanished_loses_nothing(kb: Service, site: Site, tmp_path: Path) -> None:
     with unused_port() as gone:
         source = WebSource(f"http://127.0.0.1:{gone.port}/", private=True, delay=0)
