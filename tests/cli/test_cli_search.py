@@ -381,7 +381,7 @@ def test_without_a_setting_an_editor_that_is_installed_opens_the_file(tmp_path: 
 
 def test_no_lines_cannot_be_got(shell: Shell) -> None:
     ran = shell("get", "guide.md:3-2")
-    assert (ran.code, ran.out, "there are no such lines" in ran.err) == (2, b"", True)
+    assert (ran.code, ran.out, "no lines to read" in ran.err) == (2, b"", True)
 
 
 def test_get_prints_lines_and_several_documents(shell: Shell) -> None:

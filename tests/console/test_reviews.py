@@ -245,12 +245,13 @@ def test_a_source_stands_at_the_line_that_repeats_it(
     kb.put_document("docs", "talk.md", "# Talk\n\nGreen tea brews for *9* minutes, she said.")
     kb.put_document("docs", "shop.md", "# Shop\n\nBlack tea costs 12 euros at Meyer's <shop>.")
     kb.put_document("docs", "mood.md", "# Mood\n\nTea was a joy in the morning.")
+    kb.put_document("docs", "list.csv", "tea: green\nprice: 8\nstock: 9\n")
     kb.put_document("docs", "best.md", "# Best\n\nThey say that tea is best in the morning, or so.")
     ann = clients["ann"]
     decide(ann, "on")
     steeps, costs = "Green tea steeps for 9 minutes.", "It costs 12 euros."
     copied = "- Tea is best in the morning."
-    sources = ["talk.md", "shop.md", "mood.md", "best.md"]
+    sources = ["talk.md", "shop.md", "mood.md", "best.md", "list.csv"]
     content = f"# Tea\n\n{steeps}\nTea is a joy.\n{costs}\n{copied}"
     body = {"content": content, "metadata": {"sources": sources, "price": "12 euros"}}
     clients["bot"]("PUT", "/v1/datasets/docs/documents/tea.md", json=body)

@@ -165,7 +165,7 @@ def test_failures_in_a_report_come_back_as_errors(client: Client) -> None:
 @each_row(
     ("method", "path", "options", "status", "code", "message"),
     [
-        ("GET", "/v1/nothing", {}, 404, "NOT_FOUND", "no such path"),
+        ("GET", "/v1/nothing", {}, 404, "NOT_FOUND", "does not exist"),
         ("PATCH", "/v1/search", {"json": {}}, 405, "METHOD_NOT_ALLOWED", "POST"),
         ("POST", "/v1/search", {"json": {}}, 400, "INVALID_REQUEST", "'query' is missing"),
         ("POST", "/v1/search", {"json": []}, 400, "INVALID_REQUEST", "one JSON object"),
@@ -259,10 +259,10 @@ def test_a_usual_path_that_is_not_there_names_the_one_that_is(
         answer = Client(app)("GET", f"{root}/{name}")
         message = answer.json()["error"]["message"]
         assert answer.status_code == 404
-        assert message.startswith(f"there is no such path: {root}{meant}"), message
+        assert message.startswith(f"this path does not exist: {root}{meant}"), message
     if "metrics" not in names:
         assert Client(app)("GET", root + meant).is_success
-    assert Client(app)("GET", f"{root}/x").json()["error"]["message"] == "there is no such path"
+    assert Client(app)("GET", f"{root}/x").json()["error"]["message"] == "this path does not exist"
 
 
 def test_a_method_that_is_not_there_names_those_of_every_route_of_the_path(client: Client) -> None:

@@ -97,7 +97,7 @@ def _part(document: SourceDocument, first: int | None, last: int | None) -> str:
         return document.content
     lines = [found.span() for found in _LINE.finditer(document.content)] or [(0, 0)]
     if last is not None and last < first:
-        raise ValidationError(f"there are no such lines: {last} is before {first}")
+        raise ValidationError(f"no lines to read: line {last} is before line {first}")
     numbers = _numbers(document, lines)
     there = max(high for _, high in numbers)
     if not 1 <= first <= there:

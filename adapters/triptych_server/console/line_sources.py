@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
@@ -15,6 +16,7 @@ from triptych.service import KnowledgeBase
 from triptych.text import visible
 
 _LOOKED_UP: Final = 1_000  # code points of a line
+_LETTER: Final = re.compile(r"[^\W\d_]")
 _MARKS: Final = '#*->+ .“”"'
 _PASSAGES: Final = 3  # of different sources, for a line
 
@@ -62,10 +64,17 @@ def _sources(line: str, hits: Sequence[Hit]) -> Iterator[LineSource]:
         )
         # Each alone: a claim is looked up in the best passage only, and two may say it. As a
         # quotation, the whole line is a claim.
+        said: dict[str, ClaimPlace] = {}
         for text in (f"“{line.strip(_MARKS)}”", line):
-            claims = prove(text, [Piece(number=1, citation=cited)])
-            said = [each for each in claims if each.status == "supported"]
+            for claim in prove(text, [Piece(number=1, citation=cited)]):
+                place = claim.found
+                if claim.status != "supported" or place is None:
+                    continue
+                own = hit.content[place.start - hit.start : place.end - hit.start]
+                # A number without its unit, as in a table, may be of anything.
+                if _LETTER.search(own) or not _LETTER.search(claim.text):
+                    said.setdefault(claim.text.strip("“”"), place)
             if said:
                 break
-        if said and (place := said[0].found):
-            yield LineSource(tuple(dict.fromkeys(each.text.strip("“”") for each in said)), place)
+        if said:
+            yield LineSource(tuple(said), next(iter(said.values())))

@@ -228,7 +228,7 @@ def _missing(request: Request) -> str:
     root = request.scope.get("root_path", "").rstrip("/")
     name = request.scope["path"].removeprefix(root).strip("/").removeprefix("v1/")
     meant = _USUAL.get(name.lower())
-    return f"there is no such path: {root}{meant}" if meant else "there is no such path"
+    return f"this path does not exist: {root}{meant}" if meant else "this path does not exist"
 
 
 # Routes beside the operations
