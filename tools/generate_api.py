@@ -47,6 +47,7 @@ MODULES = (
     "triptych_testing.builders",
     "triptych_testing.fakes",
     "triptych.transfer",
+    "triptych.versions",
     "triptych_factory.llms",
     "triptych_backends.rerankers",
     "triptych_backends.sparse_encoders",

@@ -20,10 +20,10 @@ from triptych.errors import (
     NotAvailableError,
     NotFoundError,
 )
-from triptych.living_documents import unified_diff
 from triptych.records import SystemData
 from triptych.service import KnowledgeBase
 from triptych.text.injection import suspicious
+from triptych.versions import unified_diff
 
 
 class Proposals(KeptProposals):

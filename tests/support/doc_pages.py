@@ -92,6 +92,7 @@ CAMEL_HOMES = (
     "triptych_testing.expiry",
     "triptych.text",
     "triptych.vectors.executor",
+    "triptych.versions",
     "triptych_server.client",
     "triptych_server.keys",
     "triptych_server.http",

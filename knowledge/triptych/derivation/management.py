@@ -13,7 +13,7 @@ from triptych.contracts.pages import document_pages
 from triptych.derivation.batches import BATCH_CHARACTERS
 from triptych.derivation.writer import Writer
 from triptych.errors import ConflictError, PendingReviewError, ValidationError
-from triptych.living_documents import LivingDocuments, put_again
+from triptych.living_documents import LivingDocuments
 from triptych.records import (
     Condition,
     DeleteReport,
@@ -31,6 +31,7 @@ from triptych.records.filters import EXPIRES_AT, NAME, UPDATED_AT, VERSION, all_
 from triptych.records.metadata import comparison_key
 from triptych.records.values import check_document_name
 from triptych.signatures import document_info
+from triptych.versions import put_again
 
 _TRIES = 8
 """How often a document is looked at again that others change meanwhile."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from triptych import telemetry
 from triptych.contracts.models import how_to_set
 from triptych.errors import NotAvailableError, ValidationError
-from triptych.living_documents import put_again, unified_diff
 from triptych.records import (
     DerivedLayer,
     DocumentInfo,
@@ -29,6 +28,7 @@ from triptych.records import (
 from triptych.search.dataset_settings import forget_settings
 from triptych.service.base import ServiceBase, check_names, checked
 from triptych.vectors.refused import REFUSED_SETTINGS
+from triptych.versions import put_again, unified_diff
 
 if TYPE_CHECKING:
     from triptych._internal.progress import ProgressCallback
