@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import pytest
 
 import triptych
-from support.awaited import AwaitedLLM
+from support.awaited import AwaitedLLM, RemoteLLM
 from support.provider_server import (
     Answerer,
     Asked,
@@ -48,7 +48,6 @@ from triptych_providers import (
     Timeouts,
 )
 from triptych_providers.arguments import httpx
-from triptych_providers.chat import RemoteLLM
 
 KEY = "sk-test-0123456789abcdef"
 ASK = [
