@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from support.http_library import httpx
 from support.provider_server import (
     Asked,
     ProviderServer,
@@ -34,7 +35,6 @@ from triptych_providers import (
     OpenAILLM,
     Retries,
 )
-from triptych_providers.arguments import httpx
 from triptych_testing import lacking
 
 ASK = [Message(role="user", content="?")]

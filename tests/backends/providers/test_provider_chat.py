@@ -16,6 +16,7 @@ import pytest
 
 import triptych
 from support.awaited import AwaitedLLM, RemoteLLM
+from support.http_library import httpx
 from support.provider_server import (
     Answerer,
     Asked,
@@ -47,7 +48,6 @@ from triptych_providers import (
     Retries,
     Timeouts,
 )
-from triptych_providers.arguments import httpx
 
 KEY = "sk-test-0123456789abcdef"
 ASK = [
