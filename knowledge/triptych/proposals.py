@@ -13,6 +13,7 @@ import attrs
 from triptych.access.proposals import KeptProposals, Proposal as Proposal
 from triptych.access.view import Access
 from triptych.contracts.rules import plan_put
+from triptych.derivation.versions import unified_diff
 from triptych.errors import (
     AccessDeniedError,
     ConflictError,
@@ -23,7 +24,6 @@ from triptych.errors import (
 from triptych.records import SystemData
 from triptych.service import KnowledgeBase
 from triptych.text.injection import suspicious
-from triptych.versions import unified_diff
 
 
 class Proposals(KeptProposals):

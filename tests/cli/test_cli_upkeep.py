@@ -16,9 +16,9 @@ from triptych.service import Service, ServiceOptions
 from triptych_adapters.cli.session import exit_for
 from triptych_adapters.wire import build_layers
 from triptych_adapters.wire.errors import Exit
-from triptych_backends.embedders import HashEmbedder
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sqlite import SqliteStore
+from triptych_models import HashEmbedder
 from triptych_testing import FakeEmbedder
 
 pytestmark = pytest.mark.process

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from support.examples import examples
+from triptych.derivation.versions import unified_diff
 from triptych.records import NewDocument, SourceDocument
-from triptych.versions import unified_diff
 from triptych_backends.filesystem import FilesStore
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sqlite import SqliteStore

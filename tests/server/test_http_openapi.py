@@ -13,7 +13,7 @@ from support.wire_calls import CALLS
 from triptych import Rerank, Service
 from triptych.records.serialization import to_json
 from triptych_adapters.wire import OPERATIONS, ROUTES
-from triptych_backends.embedders import HashEmbedder
+from triptych_models import HashEmbedder
 from triptych_server.http import create_app
 from triptych_testing import ScriptedLLM, failures
 

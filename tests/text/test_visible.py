@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 import attrs
 from hypothesis import example, given, strategies as st
 
+from triptych.derivation.versions import unified_diff as document_diff
 from triptych.records import SourceDocument, SystemData
 from triptych.text import diff_lines, unified_diff, visible
-from triptych.versions import unified_diff as document_diff
 
 UNSEEN = (
     "\v\f\r\x00\x1b\x1c\x1d\x1e\x85\u2028\u2029\u200b\u202e\u2066\ufeff\u00a0\u00ad\u3164\ufe0f"

@@ -18,11 +18,11 @@ from triptych.answers.proof import Passage, prove
 from triptych.answers.records import AnswerReceipt, Claim, messages_sha256
 from triptych.contracts import DocumentReader, LayerRepo, VersionReader
 from triptych.derivation.layers import LayerService
+from triptych.derivation.versions import LAST_VERSION
 from triptych.errors import ValidationError
 from triptych.records import Layer, Message, check_text
 from triptych.signatures import content_sha256
 from triptych.text.sequence_diff import matching_blocks, unified_diff
-from triptych.versions import LAST_VERSION
 
 _LEAST_ALIKE: Final = 0.4
 """The minimum share of a passage's words that must remain for "changed" instead of "gone"."""

@@ -11,6 +11,7 @@ from triptych import deadlines
 from triptych.contracts import ChunkRepo, UpdateOrder
 from triptych.contracts.pages import document_pages
 from triptych.derivation.batches import BATCH_CHARACTERS
+from triptych.derivation.versions import put_again
 from triptych.derivation.writer import Writer
 from triptych.errors import ConflictError, PendingReviewError, ValidationError
 from triptych.living_documents import LivingDocuments
@@ -31,7 +32,6 @@ from triptych.records.filters import EXPIRES_AT, NAME, UPDATED_AT, VERSION, all_
 from triptych.records.metadata import comparison_key
 from triptych.records.values import check_document_name
 from triptych.signatures import document_info
-from triptych.versions import put_again
 
 _TRIES = 8
 """How often a document is looked at again that others change meanwhile."""

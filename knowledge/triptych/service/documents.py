@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from triptych import telemetry
 from triptych.contracts.models import how_to_set
+from triptych.derivation.versions import put_again, unified_diff
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import (
     DerivedLayer,
@@ -28,7 +29,6 @@ from triptych.records import (
 from triptych.search.dataset_settings import forget_settings
 from triptych.service.base import ServiceBase, check_names, checked
 from triptych.vectors.refused import REFUSED_SETTINGS
-from triptych.versions import put_again, unified_diff
 
 if TYPE_CHECKING:
     from triptych._internal.progress import ProgressCallback

@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from triptych.derivation.layers import LayerService
     from triptych.derivation.management import DocumentManager
     from triptych.derivation.rebuild import PendingEmbedder, RebuildRunner
+    from triptych.derivation.versions import VersionHistory
     from triptych.derivation.writer import Writer
     from triptych.records import DatasetStats, Query
     from triptych.search.past.stores import Past, PastStores
     from triptych.search.result_cache import ResultCache
     from triptych.search.semantic_cache import CachedSearches
-    from triptych.versions import VersionHistory
 
 
 class Parts:
@@ -253,7 +253,7 @@ class Parts:
     @cached_property
     def history(self) -> VersionHistory:
         """Reads old versions."""
-        from triptych.versions import VersionHistory
+        from triptych.derivation.versions import VersionHistory
 
         return VersionHistory(self.capabilities.versions, self.living)
 

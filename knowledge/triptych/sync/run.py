@@ -11,6 +11,7 @@ import attrs
 from triptych import deadlines
 from triptych._internal.concurrency import map_ordered
 from triptych._internal.progress import Progress, ProgressCallback
+from triptych.derivation.versions import put_again
 from triptych.errors import CancelledError, ConflictError, StoreAwayError, TriptychError
 from triptych.parsing.files import Skipped
 from triptych.records import DocumentInfo, EmbedReport, Failure, NewDocument, PutReport
@@ -25,7 +26,6 @@ from triptych.sync.scanner import Scanner
 from triptych.sync.source import UNKNOWN
 from triptych.sync.state import HELD, SyncRecord
 from triptych.sync.target import DELETED_AT_ONCE, SyncTarget, target_of
-from triptych.versions import put_again
 
 _ROUNDS = 3
 """How often a file or document that others touch meanwhile is looked at again."""

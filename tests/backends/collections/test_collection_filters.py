@@ -19,9 +19,9 @@ pytest.importorskip("qdrant_client")
 pytest.importorskip("qdrant_edge")
 
 from support.edge_points import EdgePoints, LocalPoints
-from triptych_backends.embedders import HashEmbedder
 from triptych_inplace import InPlaceStore, TableSpec
 from triptych_inplace.qdrant import CollectionSource
+from triptych_models import HashEmbedder
 
 Engine: TypeAlias = EdgePoints | LocalPoints
 

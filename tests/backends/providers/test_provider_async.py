@@ -28,7 +28,7 @@ from support.sync_folder import until
 from triptych import Message
 from triptych.contracts import AsyncEmbedder, AsyncLLM
 from triptych.errors import ProviderError, ValidationError
-from triptych_backends.embedders import HashEmbedder
+from triptych_models import HashEmbedder
 from triptych_providers import (
     Connection,
     OpenAIEmbedder,

@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from triptych import Mode, Service, ServiceOptions
-from triptych_backends.embedders import HashEmbedder
 from triptych_backends.filesystem import FilesStore
 from triptych_backends.index import available_cores, helper
 from triptych_backends.sqlite import SqliteStore
+from triptych_models import HashEmbedder
 
 WAIT = 60.0
 SCRIPT = Path(__file__).parents[2] / "support" / "bulk_script.py"

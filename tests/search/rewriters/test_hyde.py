@@ -20,7 +20,7 @@ from triptych.errors import ProviderTimeoutError
 from triptych.records import EmbedKind
 from triptych.search import HyDE
 from triptych.vectors.embedding import mean_vector
-from triptych_backends.embedders import HashEmbedder
+from triptych_models import HashEmbedder
 from triptych_testing.fakes import FakeLLM, ScriptedLLM
 
 POT = "A pot of porcelain keeps the tea warm."
