@@ -15,7 +15,6 @@ from triptych._internal.close_on_exit import CloseOnExit
 from triptych.contracts import Capabilities
 from triptych.errors import NotAvailableError, StoreError
 from triptych.resources.files import delete_results
-from triptych_backends.sql.change_log import SqlChanges
 from triptych_backends.sql.chunks import SqlChunks
 from triptych_backends.sql.database import Database, Searcher, SingleReads
 from triptych_backends.sql.deferred import (
@@ -27,6 +26,7 @@ from triptych_backends.sql.deferred import (
     select,
     tables as t,
 )
+from triptych_backends.sql.document_changes import SqlChanges
 from triptych_backends.sql.documents import SqlDocuments
 from triptych_backends.sql.errors import corrupt
 from triptych_backends.sql.filters import FRESH

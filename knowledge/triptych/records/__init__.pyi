@@ -1,6 +1,16 @@
 """The records of Triptych, each with the module that defines it."""
 
 from triptych._internal.wording import counted as counted, did_you_mean as did_you_mean
+from triptych.records.candidates import (
+    IN_ORDER as IN_ORDER,
+    Candidate as Candidate,
+    CandidateRow as CandidateRow,
+    Candidates as Candidates,
+    ChunkPlace as ChunkPlace,
+    RankedList as RankedList,
+    StoredUnit as StoredUnit,
+    TermMatches as TermMatches,
+)
 from triptych.records.changes import (
     ChangeCursor as ChangeCursor,
     ChangeEvent as ChangeEvent,
@@ -9,16 +19,18 @@ from triptych.records.changes import (
     DocumentChange as DocumentChange,
     RebuildScope as RebuildScope,
 )
-from triptych.records.documents import (
+from triptych.records.derived import (
     DatasetConfig as DatasetConfig,
     DatasetContext as DatasetContext,
     DerivedChunk as DerivedChunk,
     DerivedLayer as DerivedLayer,
     DerivedSig as DerivedSig,
     DocumentContext as DocumentContext,
+    NameState as NameState,
+)
+from triptych.records.documents import (
     DocumentInfo as DocumentInfo,
     DocumentSummary as DocumentSummary,
-    NameState as NameState,
     NewDocument as NewDocument,
     PutOutcome as PutOutcome,
     SourceDocument as SourceDocument,
@@ -53,18 +65,10 @@ from triptych.records.filters import (
     parse_filter as parse_filter,
 )
 from triptych.records.hits import (
-    IN_ORDER as IN_ORDER,
     CacheStats as CacheStats,
-    Candidate as Candidate,
-    CandidateRow as CandidateRow,
-    Candidates as Candidates,
-    ChunkPlace as ChunkPlace,
     Evidence as Evidence,
     Hit as Hit,
-    RankedList as RankedList,
     Result as Result,
-    StoredUnit as StoredUnit,
-    TermMatches as TermMatches,
 )
 from triptych.records.metadata import (
     DATE as DATE,

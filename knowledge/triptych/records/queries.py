@@ -9,7 +9,7 @@ from typing import Any, TypedDict, overload
 import attrs
 
 from triptych.errors import ValidationError
-from triptych.records.documents import DerivedSig
+from triptych.records.derived import DerivedSig
 from triptych.records.filters import FilterTree, Subject, guarded
 from triptych.records.models import Message, ModelUsage
 from triptych.records.spaces import AnyVector

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from triptych.errors import ValidationError
-from triptych.records.documents import DatasetConfig
+from triptych.records.derived import DatasetConfig
 from triptych.records.values import SpaceKind, Vector
 
 
