@@ -61,7 +61,7 @@ from triptych.records.filters import (
     all_of as all_of,
     conditions_of as conditions_of,
     guard_of as guard_of,
-    leaves_out_expired as leaves_out_expired,
+    leaves_out_few as leaves_out_few,
     parse_filter as parse_filter,
 )
 from triptych.records.hits import (
@@ -99,10 +99,8 @@ from triptych.records.queries import (
     Filter as Filter,
     LayerQuery as LayerQuery,
     Query as Query,
-    QueryVariant as QueryVariant,
     QuestionOptions as QuestionOptions,
     ResolvedQuery as ResolvedQuery,
-    Rewriting as Rewriting,
     SearchOptions as SearchOptions,
     check_option_names as check_option_names,
     split_options as split_options,
@@ -125,15 +123,21 @@ from triptych.records.reports import (
     reported as reported,
     summed as summed,
 )
+from triptych.records.rewritings import (
+    QueryVariant as QueryVariant,
+    Rewriting as Rewriting,
+)
 from triptych.records.spaces import (
     AnySpace as AnySpace,
     AnyVector as AnyVector,
-    SparseVector as SparseVector,
     StoredSpace as StoredSpace,
     VectorSpace as VectorSpace,
     cosine_similarity as cosine_similarity,
     dense as dense,
     sparse as sparse,
+)
+from triptych.records.sparse_vectors import (
+    SparseVector as SparseVector,
 )
 from triptych.records.unread import Omission as Omission, Unread as Unread
 from triptych.records.values import (

@@ -202,10 +202,10 @@ def guard_of(tree: FilterTree | None) -> tuple[FilterTree | None, FilterTree | N
     return None, tree
 
 
-def leaves_out_expired(tree: FilterTree | None) -> bool:
-    """Whether ``tree`` is that a document does not expire by a moment, and no more.
-
-    What does not pass is few documents, and no secret: stores look these up, not all others.
+def leaves_out_few(tree: FilterTree | None) -> bool:
+    """Whether what does not pass ``tree`` is few documents, and no secret: stores look these up,
+    not all others. It is where ``tree`` is that a document does not expire by a moment, and no
+    more.
     """
     if not isinstance(tree, Not) or not isinstance(tree.part, Condition):
         return False
