@@ -50,8 +50,6 @@ _WAS_THERE = or_(
         _other.c.seq > bindparam("base"),
     ),
 )
-
-
 _IS_LAST = and_(
     ~exists().where(
         _later.c.version.is_not(None),
@@ -74,8 +72,6 @@ _IS_LAST = and_(
         _added_at(_added) <= bindparam("until"),
     ),
 )
-
-
 _PAGE = (
     select(
         _c.seq,
@@ -95,15 +91,11 @@ _PAGE = (
     .order_by(_c.seq)
     .limit(bindparam("most"))
 )
-
-
 _FORGOTTEN = select(func.max(_c.seq)).where(
     _c.version.is_not(None),
     _c.name.is_(None),
     or_(bindparam("which") == _EVERY_DATASET, _c.dataset_id == bindparam("which")),
 )
-
-
 _DATASET = select(t.dataset.c.id).where(t.dataset.c.name == bindparam("dataset"))
 
 

@@ -64,19 +64,6 @@ def info_in(row: Sequence[Any], dataset_id: str, where: str) -> DocumentInfo:
     )
 
 
-def write_system(parser_sig: str, system: SystemData) -> str:
-    """The column `system`."""
-    expires_at = "" if system.expires_at is None else system.expires_at.isoformat()
-    fields = {
-        "parser_sig": parser_sig,
-        "outline": system.outline,
-        "sync_root": system.sync_root,
-        "expires_at": expires_at,
-    }
-    held = {key: text for key, text in fields.items() if text}
-    return json.dumps(held, ensure_ascii=False) if held else "{}"
-
-
 def read_system(text: str) -> tuple[str, SystemData]:
     """What `write_system` wrote.
 

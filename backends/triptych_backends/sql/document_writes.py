@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
@@ -37,34 +38,23 @@ from triptych_backends.sql.document_rows import (
     kept_in,
     micros_of,
     moment_of,
-    write_system,
 )
 from triptych_backends.sql.metadata_entries import entries_of
 from triptych_backends.sql.transaction import Dataset, Transaction
 
 _d = t.document.c
 _REPLACED = [column_name(column) for column in COLUMNS[2:]]
-
-
 _BY_NAMES = select(*COLUMNS).where(
     _d.dataset_id == bindparam("dataset"), in_list(t.document.c.name, "names")
 )
-
-
 _ADD = insert(t.document)
-
-
 _UPDATE, _UPDATE_INFO = (
     update(t.document)
     .where(_d.id == bindparam("pk"))
     .values({name: bindparam(f"new_{name}") for name in names})
     for names in ((*_REPLACED, "content"), _REPLACED)
 )
-
-
 _ADD_ENTRY = insert(t.document_meta)
-
-
 _DROP_ENTRY = delete(t.document_meta).where(
     t.document_meta.c.dataset_id == bindparam("dataset"),
     t.document_meta.c.pair == bindparam("which"),
@@ -239,3 +229,16 @@ def source_of(row: DocumentRow, dataset_id: str, content: str) -> SourceDocument
         parser_sig=row.parser_sig,
         system=row.system,
     )
+
+
+def write_system(parser_sig: str, system: SystemData) -> str:
+    """The column `system`."""
+    expires_at = "" if system.expires_at is None else system.expires_at.isoformat()
+    fields = {
+        "parser_sig": parser_sig,
+        "outline": system.outline,
+        "sync_root": system.sync_root,
+        "expires_at": expires_at,
+    }
+    held = {key: text for key, text in fields.items() if text}
+    return json.dumps(held, ensure_ascii=False) if held else "{}"

@@ -39,11 +39,7 @@ def prefix_end(prefix: str) -> str | None:
 
 TEXT_LENGTH = 16
 """How many bytes of a text an entry sorts by."""
-
-
 _KINDS: dict[Kind, bytes] = {"text": b"s", "bool": b"b", "number": b"n", "time": b"t", "list": b"l"}
-
-
 _ITEM = b"i"
 
 

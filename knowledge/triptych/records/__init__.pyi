@@ -62,7 +62,6 @@ from triptych.records.filters import (
     conditions_of as conditions_of,
     guard_of as guard_of,
     leaves_out_few as leaves_out_few,
-    parse_filter as parse_filter,
 )
 from triptych.records.hits import (
     CacheStats as CacheStats,
@@ -170,3 +169,4 @@ from triptych.records.values import (
     to_scope as to_scope,
     whole as whole,
 )
+from triptych.records.where import parse_filter as parse_filter

@@ -81,8 +81,6 @@ class StoredUnit:
 CandidateRow = tuple[Any, ...]
 """(minus the score, document name, chunk index, dataset, key, …): rows in ascending order are
 best first, with ties in their defined order. What comes after the key is the repository's."""
-
-
 IN_ORDER = itemgetter(0, 1, 2, 3)
 """The part of a row that determines the order; keys need not be comparable."""
 

@@ -15,11 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from triptych.errors import ValidationError
 
 _HEAD = struct.Struct("<BI")
-
-
 _MOST = 2**32 - 1
-
-
 _NARROW = 2**16
 
 

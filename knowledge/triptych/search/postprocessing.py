@@ -28,8 +28,6 @@ from triptych.text.words import normalize, split_words
 
 STEP_SCORES = frozenset({"code", "filter", "fused", "mmr", "rerank"})
 """The keys that steps add to `Hit.scores`, in addition to the names of lanes."""
-
-
 _LEAST = 3  # code points of the shortest word that counts
 _LEAST_UNSPACED = 2  # the same in scripts without spaces, where most words are that short
 _DEEPER = 4  # times as many hits as are asked for
