@@ -271,10 +271,8 @@ class Parts:
         """Makes pending vectors."""
         from triptych.derivation.rebuild import PendingEmbedder
 
-        store = self.store
-        return PendingEmbedder(
-            store.documents, store.chunks, self.deriver, self.writer, self.layers, self.stats
-        )
+        parts = self.deriver, self.writer, self.layers, self.stats
+        return PendingEmbedder(self.living, self.store.chunks, *parts)
 
     def stats(self, dataset_id: str) -> DatasetStats | None:
         """The statistics of a dataset, None if it does not exist."""
