@@ -19,7 +19,7 @@ from triptych.errors import CancelledError, NotAvailableError, StoreError, Valid
 from triptych.records import ChangePage
 from triptych_backends.memory import MemoryStore
 from triptych_backends.memory.document_changes import DocumentLog
-from triptych_backends.sql.deletion_log import prune_deletions
+from triptych_backends.sql.transaction import prune_deletions
 from triptych_backends.sqlite import SqliteStore
 
 Opened = Callable[[], Service]

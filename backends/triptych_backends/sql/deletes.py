@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from triptych.contracts import rules
 from triptych_backends.sql.deferred import bindparam, delete, func, select, tables as t, update
-from triptych_backends.sql.deletion_log import KEPT_DELETIONS
 from triptych_backends.sql.errors import corrupt
 from triptych_backends.sql.text_vectors import forget_uses
 from triptych_backends.sql.transaction import (
     FIELD_OF_LAYER,
+    KEPT_DELETIONS,
     Dataset,
     Session,
     Transaction,
