@@ -23,7 +23,6 @@ from triptych.records import (
     to_scope,
 )
 from triptych.records.queries import Unnamed, check_option_names
-from triptych.search.past.moments import to_moment
 from triptych.text.words import count_words
 from triptych.vectors.lanes import needs
 
@@ -80,8 +79,11 @@ def validate(query: Query, lanes: Collection[str] | None = None) -> tuple[Query,
         offset=_offset(query.offset, query.top_k),
         per_document=None if each is None else check_whole(each, "per_document", least=1),
         conversation=check_conversation(query.conversation),
-        as_of=None if query.as_of is None else to_moment(query.as_of),
     )
+    if query.as_of is not None:
+        from triptych.search.past.moments import to_moment  # most searches are of now
+
+        judged = attrs.evolve(judged, as_of=to_moment(query.as_of))
     _check_words(text, judged.offset + judged.top_k)
     named = judged.dataset_ids or judged.dataset_id
     if judged.dataset_ids and judged.dataset_id:
