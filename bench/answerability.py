@@ -29,7 +29,7 @@ import numpy as np
 import triptych
 from triptych import Service
 from triptych.records import NewDocument
-from triptych.search.answerability import SIGNALS
+from triptych.search.calibration import SIGNALS
 from triptych_evaluation import read_beir
 from triptych_evaluation.calibration import (
     JudgedSignals,

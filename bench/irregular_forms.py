@@ -24,7 +24,7 @@ from triptych.text.english import ENGLISH_STOP_WORDS
 
 LEMMAS = "lemminflect/resources/lemma_lu.csv.gz"
 VOCABULARY = Path(__file__).parent.parent / (
-    "backends/triptych_backends/embedders/data/minilm-l6-v2-tokenizer.json"
+    "backends/triptych_models/data/minilm-l6-v2-tokenizer.json"
 )
 # The lexicon lists these as nouns, but hardly anybody means them so: the given, the fallen.
 INFLECTED_AFTER_ALL = {

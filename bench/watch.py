@@ -28,8 +28,8 @@ from triptych.events import EventReloader
 from triptych.records import EmbedKind, Vector
 from triptych.service import Service
 from triptych.sync import DirectorySync, SyncRoot
-from triptych_backends.embedders import HashEmbedder
 from triptych_backends.watching import WatchfilesNotifier
+from triptych_models import HashEmbedder
 
 
 class Counting(HashEmbedder):

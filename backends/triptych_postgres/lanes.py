@@ -17,7 +17,7 @@ from triptych.records import (
     FilterTree,
     Not,
     Or,
-    leaves_out_expired,
+    leaves_out_few,
 )
 from triptych_backends.index import DECIMALS, Field, Owners, Scored, has_headings, without_part
 from triptych_backends.sql import Dataset
@@ -54,7 +54,7 @@ class Predicates:
         """What bounds the collection whose statistics count; "" for all of it."""
         self.outside = ""
         """What does not count, where that is few units; then `corpus` is all others."""
-        if leaves_out_expired(within):
+        if leaves_out_few(within):
             assert isinstance(within, Not)
             self.outside = self._owned(Filter(tree=within.part))
             self.corpus = f"NOT ({self.outside})"
@@ -74,7 +74,7 @@ class Predicates:
             return ""
         if where.tree is None or not (self._unit == "chunk" and has_headings(where.tree)):
             if isinstance(where.tree, Not) and where.fresh is None:
-                # What does not pass is looked up: it is less than all else, as what has expired is.
+                # What does not pass is looked up: it is less than all else.
                 return f"NOT ({self._owned(Filter(tree=where.tree.part))})"
             return self._owned(where, bounds=True)
         parts = [self._condition(where.tree)]

@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, Coroutine, Iterator
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
-from triptych_backends.embedders import Lazy
+from triptych_models import Lazy
 
 T = TypeVar("T")
 

@@ -20,7 +20,7 @@ import attrs
 from triptych import deadlines
 from triptych.errors import CancelledError, ProviderTimeoutError, ValidationError
 from triptych.records import Retries, number, whole
-from triptych_backends.embedders import Lazy
+from triptych_models import Lazy
 
 if TYPE_CHECKING:
     import httpx2 as httpx

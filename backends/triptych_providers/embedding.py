@@ -12,7 +12,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from triptych_backends.embedders import checked_texts
+from triptych_models import checked_texts
 from triptych_providers.arguments import checked_count
 from triptych_providers.background_loop import run
 from triptych_providers.http import HttpClient

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from triptych_backends.embedders import checked_question
+from triptych_models import checked_question
 from triptych_providers.arguments import checked_base_url, checked_model
 from triptych_providers.background_loop import run
 from triptych_providers.connection import Connection

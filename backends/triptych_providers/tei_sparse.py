@@ -9,7 +9,7 @@ import numpy as np
 
 from triptych.errors import ValidationError
 from triptych.records import SparseVector
-from triptych_backends.embedders import checked_texts
+from triptych_models import checked_texts
 from triptych_providers.arguments import checked_count
 from triptych_providers.background_loop import run
 from triptych_providers.connection import Connection

@@ -25,7 +25,7 @@ from triptych.records import (
     Mode,
     Not,
     Or,
-    leaves_out_expired,
+    leaves_out_few,
 )
 from triptych.text import CorpusStats
 from triptych_backends.index import Field, Filters, Owners, Scored, has_headings, without_part
@@ -60,7 +60,7 @@ def passing_conditions(unit: Field, where: Filter, owners: OwnersOf) -> list[mod
         return []
     headed = unit == "chunk" and has_headings(tree)
     if isinstance(tree, Not) and fresh is None and not headed:
-        # What does not pass is looked up: it is less than all else, as what has expired is.
+        # What does not pass is looked up: it is less than all else.
         return [models.Filter(must_not=[owned(owners(Filter(tree=tree.part)))])]
     if tree is None or not headed:
         return [owned(owners(Filter(tree=tree, fresh=fresh)))]
@@ -190,7 +190,7 @@ class QdrantSearcher:
             return self._filters.owners(unit, datasets, asked, among)
 
         bounds: list[models.Condition] = []
-        if leaves_out_expired(where.within):
+        if leaves_out_few(where.within):
             bounds = passing_conditions(unit, Filter(tree=where.within), owners)
         elif where.within is not None:
             among = owners(Filter(tree=where.within))

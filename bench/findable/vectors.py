@@ -35,7 +35,7 @@ class VectorCache:
 
     def embedder(self, name: str) -> Any:
         """The embedder of this name, whose ``embed`` looks here first."""
-        import triptych_backends.embedders as embedders
+        import triptych_models as embedders
 
         made = getattr(embedders, EMBEDDERS[name])()
         embed = made.embed

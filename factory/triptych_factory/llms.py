@@ -151,9 +151,7 @@ def build_reranker(
     if named is not None:
         kind, what = named
         if kind == "onnx":
-            made: Reranker = load("triptych_backends.rerankers:CrossEncoder")(
-                Path(what).expanduser()
-            )
+            made: Reranker = load("triptych_models.rerankers:CrossEncoder")(Path(what).expanduser())
             return made
         if kind in RERANK_SERVERS:
             given = ProviderAccess(base_url=what, base_url_origin=origin, base_url_source=source)

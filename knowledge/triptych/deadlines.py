@@ -18,10 +18,10 @@ from triptych.errors import CancelledError, ValidationError
 class CancelScope:
     """One ``with deadline(...)`` block; `cancel` may be called from any thread."""
 
-    __slots__ = ("_cancelled", "_expires", "_outer")
+    __slots__ = ("_cancelled", "_outer", "_until")
 
-    def __init__(self, expires: float, outer: CancelScope | None) -> None:
-        self._expires: float = expires if outer is None else min(expires, outer._expires)
+    def __init__(self, until: float, outer: CancelScope | None) -> None:
+        self._until: float = until if outer is None else min(until, outer._until)
         self._outer = outer
         self._cancelled = False
 
@@ -38,7 +38,7 @@ class CancelScope:
     @property
     def remaining(self) -> float:
         """Seconds left; infinity without a deadline, never below zero."""
-        return max(self._expires - time.monotonic(), 0.0)
+        return max(self._until - time.monotonic(), 0.0)
 
 
 CURRENT: ContextVar[CancelScope | None] = ContextVar("triptych_deadline", default=None)
@@ -55,8 +55,8 @@ def deadline(seconds: float | None = None) -> Iterator[CancelScope]:
     number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
     if seconds is not None and not (number and seconds >= 0):
         raise ValidationError(f"a deadline is a number of seconds from 0 up, not {seconds!r}")
-    expires = math.inf if seconds is None else time.monotonic() + seconds
-    scope = CancelScope(expires, CURRENT.get())
+    until = math.inf if seconds is None else time.monotonic() + seconds
+    scope = CancelScope(until, CURRENT.get())
     token = CURRENT.set(scope)
     try:
         yield scope

@@ -13,6 +13,7 @@ import attrs
 from triptych.access.proposals import KeptProposals, Proposal as Proposal
 from triptych.access.view import Access
 from triptych.contracts.rules import plan_put
+from triptych.derivation.versions import unified_diff
 from triptych.errors import (
     AccessDeniedError,
     ConflictError,
@@ -20,7 +21,6 @@ from triptych.errors import (
     NotAvailableError,
     NotFoundError,
 )
-from triptych.living_documents import unified_diff
 from triptych.records import SystemData
 from triptych.service import KnowledgeBase
 from triptych.text.injection import suspicious

@@ -334,7 +334,7 @@ IN_PLACE = {name: call for name, call in CALLS.items() if name not in ("pipeline
 def test_no_work_over_tables_depends_on_what_is_hidden(
     postgres_server: PostgresServer, work: Work
 ) -> None:
-    from triptych_backends.embedders import HashEmbedder
+    from triptych_models import HashEmbedder
 
     with ExitStack() as stack:
         pair = []
@@ -351,7 +351,7 @@ def test_no_work_over_collections_depends_on_what_is_hidden(
 ) -> None:
     pytest.importorskip("qdrant_client")
     from support.edge_points import LocalPoints
-    from triptych_backends.embedders import HashEmbedder
+    from triptych_models import HashEmbedder
 
     embedder = HashEmbedder()
     with ExitStack() as stack:

@@ -19,7 +19,7 @@ from support.asgi import Client
 from triptych import proposals as module
 from triptych.access import Access
 from triptych.access.proposals import Proposal
-from triptych.access.view import AccessView
+from triptych.contracts.defaults import Repositories
 from triptych.errors import (
     AccessDeniedError,
     ConflictError,
@@ -204,18 +204,23 @@ def test_metadata_and_deletions_wait_too(kb: Service, bot: Service) -> None:
 
 
 def test_a_deletion_is_of_the_version_that_is_there_when_it_is_proposed(
-    kb: Service, bot: Service, monkeypatch: pytest.MonkeyPatch
+    kb: Service, bot: Service
 ) -> None:
-    infos = AccessView.infos
+    class Raced:
+        """Documents of which one changes before they are first listed."""
 
-    def changed(view: AccessView, dataset_id: str, names: Any) -> Any:
-        monkeypatch.undo()
-        kb.put_document("kb", "tea.md", "Tea steeps four minutes.")
-        return infos(view, dataset_id, names)
+        def __getattr__(self, name: str) -> Any:
+            return getattr(kb.documents, name)
 
-    monkeypatch.setattr(AccessView, "infos", changed)
+        def list(self, *args: Any, **options: Any) -> Any:
+            if kb.get_document("kb", "tea.md").version == 1:
+                kb.put_document("kb", "tea.md", "Tea steeps four minutes.")
+            return kb.documents.list(*args, **options)
+
+    assert bot.access is not None
+    raced = Service(Repositories.over(kb.store, documents=Raced())).restricted(bot.access)
     with pytest.raises(PendingReviewError):
-        bot.delete_document("kb", "tea.md")
+        raced.delete_document("kb", "tea.md")
     assert [each.base for each in Proposals.of(kb).list("kb")] == [2]
 
 

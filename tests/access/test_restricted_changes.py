@@ -6,14 +6,16 @@ import random
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given, strategies as st
 
 import triptych
 from triptych.access import Access
-from triptych.access.changes import AccessChanges, CursorSeal
-from triptych.access.view import AccessView
+from triptych.access.changes import CursorSeal
+from triptych.contracts.defaults import Repositories
 from triptych.errors import CancelledError, NotAvailableError, StoreLockedError
 from triptych.records import ChangeCursor, ChangePage
 from triptych.service import Service
@@ -271,14 +273,17 @@ class _Busy:
 
 
 def test_a_busy_store_makes_no_secret_of_its_own() -> None:
-    with Service(MemoryStore()) as kb:
-        reader = kb.capabilities.changes
-        assert reader is not None
-        view = AccessView(kb.store, kb.capabilities, Access(dataset_ids=["kb"]))
+    with MemoryStore() as store:
+
+        def changes(settings: Any) -> ChangePage:
+            can = attrs.evolve(store.capabilities, settings=settings)
+            over = attrs.evolve(Repositories.over(store), capabilities=can)
+            return Service(over).restricted(Access(dataset_ids=["kb"])).changes()
+
         with pytest.raises(StoreLockedError):
-            AccessChanges(view, reader, _Busy()).read_changes(None, dataset_id=None, limit=1)  # type: ignore[arg-type]
+            changes(_Busy())
         with pytest.raises(NotAvailableError, match="no settings"):
-            AccessChanges(view, reader, None).read_changes(None, dataset_id=None, limit=1)
+            changes(None)
 
 
 def test_changes_under_a_filter_end_at_the_deadline(kb: Service) -> None:

@@ -18,7 +18,6 @@ from support.examples import examples
 from support.rows import each_row
 from triptych.answers import ESTIMATE, Answer, AnswerPrompt
 from triptych.answers.citations import CONVERSATION_TOKENS
-from triptych.answers.options import ABSTENTION
 from triptych.errors import (
     CancelledError,
     NotAvailableError,
@@ -149,11 +148,15 @@ def test_nothing_found_abstains_without_asking_the_model(kb: Service) -> None:
     llm = ScriptedLLM()
     answer = kb.ask("zebra quagga", dataset_id="d", llm=llm)
     assert llm.requests == []
-    assert (answer.abstained, answer.reason, answer.text) == (True, "nothing", ABSTENTION)
+    assert (answer.abstained, answer.reason, answer.text) == (
+        True,
+        "nothing",
+        "The documents do not answer this question.",
+    )
     assert (answer.sentences, answer.citations, answer.uncited, answer.sent) == ((), (), (), ())
     assert answer.usage.calls == 0
     stream = kb.ask_stream("zebra quagga", dataset_id="d", llm=llm)
-    assert list(stream) == [ABSTENTION]
+    assert list(stream) == ["The documents do not answer this question."]
     assert stream.answer.reason == "nothing"
 
 

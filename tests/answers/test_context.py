@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -17,10 +17,8 @@ import triptych
 from support.extractive_layers import build_layers
 from support.rows import each_row
 from triptych import Citation, ContextPack
-from triptych.answers import ESTIMATE, ContextParameters, TokenCounter
-from triptych.answers.packer import Packer, ShingleFilter, cut_to_fit, ends
-from triptych.answers.pieces import in_reading_order
-from triptych.answers.retrieval import Sources, retrieve
+from triptych.answers import ESTIMATE, TokenCounter
+from triptych.answers.packer import ShingleFilter, cut_to_fit, ends
 from triptych.chunking import ChunkerSet, MarkdownChunker, SentenceWindowChunker
 from triptych.contracts.defaults import Repositories
 from triptych.errors import (
@@ -30,7 +28,7 @@ from triptych.errors import (
     StoreError,
     ValidationError,
 )
-from triptych.records import Layer, NewDocument, Query
+from triptych.records import Hit, NewDocument, ResolvedQuery
 from triptych.records.serialization import from_dict, to_dict
 from triptych.service import Service
 from triptych.text import tokens as counting
@@ -154,18 +152,18 @@ def test_near_duplicates_are_dropped() -> None:
     assert "of fish" in "".join(texts(pack))
 
 
-def test_the_best_is_first_and_the_second_best_last(kb: Service) -> None:
-    for at in range(5):
-        kb.put_document("d", f"{at}.md", "kettle " * (5 - at) + f"and {'other ' * at}thing {at} x")
-    pack = context(kb, "kettle", mode="bm25")
-    assert [piece.number for piece in pack.pieces] == [1, 3, 5, 4, 2]
+@each_row("order", [[], [1, 3, 5, 4, 2], [1, 3, 5, 6, 4, 2]])
+def test_the_best_is_first_and_the_second_best_last(order: list[int]) -> None:
+    count = len(order)
+    with triptych.open("memory://", embedder=None) as kb:
+        kb.put_document("d", "none.md", "Nothing of that.")
+        for at in range(count):
+            text = "kettle " * (count - at) + f"and {'other ' * at}thing {at} x"
+            kb.put_document("d", f"{at}.md", text)
+        pack = context(kb, "kettle", mode="bm25")
+    assert [piece.number for piece in pack.pieces] == order
     scores = {piece.number: piece.score for piece in pack.pieces}
     assert sorted(scores.values(), reverse=True) == [scores[at] for at in sorted(scores)]
-
-
-def test_the_order_of_reading() -> None:
-    assert in_reading_order([1, 2, 3, 4, 5, 6]) == (1, 3, 5, 6, 4, 2)  # type: ignore[arg-type,comparison-overlap]  # any values
-    assert in_reading_order([]) == ()
 
 
 def test_what_does_not_fit_is_cut_behind_a_sentence() -> None:
@@ -272,13 +270,21 @@ def test_a_stale_passage_says_so_and_keeps_its_own_version(tmp_path: Path) -> No
         assert kb.verify(piece.citation).status == "gone"
 
 
-def test_a_document_that_changes_after_the_search_is_shown_as_it_was(kb: Service) -> None:
-    kb.put_document("d", "a.md", "The kettle boils.")
-    query = Query(text="kettle", dataset_id="d")
-    gathered = retrieve(kb.searches, query, set(Layer), ContextParameters())
-    kb.put_document("d", "a.md", "Something else.")
-    sources = Sources(kb.documents, kb.chunks)
-    (piece,) = Packer(sources, ESTIMATE, "text", 100, ContextParameters()).pack(gathered)
+def test_a_document_that_changes_after_the_search_is_shown_as_it_was() -> None:
+    class Edit:
+        """A step during which somebody else changes the document that was found."""
+
+        def depth(self, query: ResolvedQuery) -> int:
+            return query.top_k
+
+        def __call__(self, query: Any, hits: Sequence[Hit], reader: Any) -> Sequence[Hit]:
+            if hits:
+                kb.put_document("d", "a.md", "Something else.")
+            return hits
+
+    with triptych.open("memory://", embedder=None, postprocessors=[Edit()]) as kb:
+        kb.put_document("d", "a.md", "The kettle boils.")
+        (piece,) = context(kb, "kettle").pieces
     cited = piece.citation
     assert (cited.text, cited.stale, cited.version) == ("The kettle boils.", "source", 1)
 

@@ -6,7 +6,6 @@ import triptych
 from support.rows import each_row
 from triptych.chunking import embedded_title
 from triptych.errors import ProviderError
-from triptych.text.labels import spoken_name
 from triptych_testing import FakeEmbedder
 
 
@@ -32,7 +31,7 @@ from triptych_testing import FakeEmbedder
     ],
 )
 def test_a_name_says_something_if_it_has_words(name: str, words: str) -> None:
-    assert spoken_name(name) == words
+    assert embedded_title(name, {}, [()]) == words
 
 
 def test_a_title_or_any_heading_takes_the_place_of_the_name() -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from support.cli_run import Shell, fresh_shell
 from support.provider_server import Asked, ProviderServer, Reply, as_json, serving
-from triptych.answers.options import NO_ANSWER
 from triptych_evaluation import read_golden
 
 GUIDE = "# Limits\n\nAt most ten requests per second are served.\n"
@@ -39,7 +38,7 @@ def said(asked: Asked) -> str:
         answered = '"evidence"' in prompt
         return json.dumps(PROPOSED if answered else {"questions": [{"question": "What else?"}]})
     if asked.body["model"] == "answering":
-        return NO_ANSWER if "cost" in prompt else "Ten requests [1]."
+        return "NO_ANSWER" if "cost" in prompt else "Ten requests [1]."
     if "statements" in prompt and '"statements"' in prompt:
         return '{"statements": ["Ten requests are served."]}'
     if '"questions"' in prompt:

@@ -12,14 +12,14 @@ import pytest
 
 from support.cli_run import Shell, fresh_shell
 from triptych import errors
-from triptych.diagnostics.health import dataset_checks
-from triptych.records import DatasetConfig, DatasetStats
-from triptych.service import ServiceOptions
+from triptych.service import Service, ServiceOptions
 from triptych_adapters.cli.session import exit_for
 from triptych_adapters.wire import build_layers
 from triptych_adapters.wire.errors import Exit
-from triptych_backends.embedders import HashEmbedder
+from triptych_backends.memory import MemoryStore
 from triptych_backends.sqlite import SqliteStore
+from triptych_models import HashEmbedder
+from triptych_testing import FakeEmbedder
 
 pytestmark = pytest.mark.process
 
@@ -142,18 +142,12 @@ def test_a_rebuild_that_gives_up_vectors_says_so(shell: Shell) -> None:
 
 
 def test_status_tells_of_vectors_of_another_model() -> None:
-    stats = DatasetStats(
-        dataset_id="x",
-        documents=1,
-        chunks=1,
-        vectors=1,
-        layers=0,
-        stale=0,
-        size=1,
-        config=DatasetConfig(chunker_sig="c", embed_sig="another"),
-    )
-    (check,) = dataset_checks([stats], ServiceOptions(embedder=HashEmbedder()).models.kept)
-    assert "vectors of another, not of hash-" in str(check)
+    with MemoryStore() as store:
+        another = FakeEmbedder(signature="another")
+        Service(store, options=ServiceOptions(embedder=another)).put_document("x", "a", "Tea.")
+        ours = Service(store, options=ServiceOptions(embedder=HashEmbedder()))
+        problems = "\n".join(map(str, ours.health().problems))
+        assert "vectors of another, not of hash-" in problems
 
 
 def test_what_fails_the_health_check_ends_long_work_before_it_begins(

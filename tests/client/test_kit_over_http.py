@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from support.servers import Switch, listening
 from triptych.contracts import Store
 from triptych.errors import DerivationError, ProviderError
-from triptych.service import Service
+from triptych.service import Service, ServiceOptions
 from triptych_backends.memory import MemoryStore
 from triptych_server.client import connect
 from triptych_server.http import create_app
 from triptych_testing import Harness, ServiceTests
-from triptych_testing.service_search import Outage
-from triptych_testing.work import serve
 
 
 @pytest.fixture(scope="module")
@@ -31,9 +30,10 @@ class TestOverHttp(ServiceTests):
         return Harness(open=MemoryStore, scratch=MemoryStore)
 
     @pytest.fixture
-    def kb(self, store: Store, embedder: Outage, switch: tuple[Switch, str]) -> Iterator[Service]:
+    def kb(self, store: Store, embedder: Any, switch: tuple[Switch, str]) -> Iterator[Service]:
         app, url = switch
-        with serve(store, embedder) as service, connect(url) as remote:
+        options = ServiceOptions(embedder=embedder)
+        with Service(store, options=options) as service, connect(url) as remote:
             app.app = create_app(service, write=True)
             yield remote
 
@@ -47,7 +47,7 @@ class TestOverHttp(ServiceTests):
     test_a_layer_that_cannot_be_embedded_is_not_stored = None
 
     def test_a_failing_embedder_leaves_the_document_and_its_reason_there(
-        self, kb: Service, embedder: Outage
+        self, kb: Service, embedder: Any
     ) -> None:
         embedder.fail(ProviderError("the model at 10.0.0.7 is out"))
         with pytest.raises(DerivationError) as caught:

@@ -17,6 +17,8 @@ import attrs
 import httpx
 import pytest
 
+from triptych.records import NewDocument
+
 pytest.importorskip("starlette")
 
 import triptych
@@ -32,7 +34,6 @@ from triptych.service import Service
 from triptych.vectors.refused import RefusedTexts
 from triptych_adapters.wire import build_layers
 from triptych_providers import Connection, OpenAIEmbedder, OpenAILLM
-from triptych_server.console import work_lists
 from triptych_server.http import Limits, create_app
 from triptych_server.keys import KeyAuthenticator, KeyStore
 from triptych_testing.fakes import FakeLLM
@@ -117,8 +118,8 @@ def test_it_is_counted_when_the_store_has_changed_and_seldom_where_that_lasts(
     assert before > 0
     monkeypatch.setattr(build_layers, "MOST_COUNTED", 0)  # who counts now finds nothing
     assert waits(ask) == before
-    monkeypatch.setattr(work_lists, "_QUICK", -1)
-    monkeypatch.setattr(work_lists, "_SHARE", 1e9)
+    monkeypatch.setattr("triptych_server.console.work_lists._QUICK", -1)
+    monkeypatch.setattr("triptych_server.console.work_lists._SHARE", 1e9)
     kb.put_document("docs", "new.md", "New.")
     assert waits(ask) == 0
     monkeypatch.setattr(build_layers, "MOST_COUNTED", 5_000)
@@ -298,17 +299,19 @@ def test_documents_that_expire_are_named_before_they_are_deleted(kb: Service, as
 
 
 def test_a_long_list_says_how_many_more_there_are_and_deletes_what_it_names(
-    kb: Service, ask: Client, monkeypatch: pytest.MonkeyPatch
+    kb: Service, ask: Client
 ) -> None:
-    monkeypatch.setattr(work_lists, "_LISTED", 3)
-    for number in range(5):
-        kb.put_document("docs", f"{number}.md", "Old.", expires_at=at(-1))
-        kb.put_document("more", f"{number}.md", "Old.", expires_at=at(1))
+    for dataset_id, days in (("docs", -1), ("more", 1)):
+        names = (f"{number:03}.md" for number in range(302))
+        kb.put_documents(
+            dataset_id,
+            [NewDocument(name=name, content="Old.", expires_at=at(days)) for name in names],
+        )
     text = ask("GET", "/console/work?expired=1").text
     assert text.count("And 2 more.") == 2
     (digest,) = re.findall(r'name="digest" value="(\w+)"', text)
     post(ask, "/console/work", do="expired", digest=digest)
-    assert [each.name for each in kb.documents.list("docs", limit=2)] == ["3.md", "4.md"]
+    assert [each.name for each in kb.documents.list("docs", limit=2)] == ["300.md", "301.md"]
 
 
 def test_hostile_names_stay_text(kb: Service, ask: Client) -> None:

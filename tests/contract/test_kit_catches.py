@@ -36,8 +36,6 @@ from triptych_backends.memory import MemoryStore
 from triptych_backends.memory.truth import Truth
 from triptych_backends.sqlite import SqliteStore
 from triptych_testing import BackendConformance as Kit, Child, Harness, run_stateful
-from triptych_testing.capabilities import CapabilityTests
-from triptych_testing.races import DELETES, PUTS, REBUILDS
 from triptych_testing.vectors import DENSE, SPARSE_LANE
 
 Around = Callable[..., Any]
@@ -951,7 +949,7 @@ def test_kit_sees_what_a_store_says_and_cannot_do(name: str) -> None:
 
 @pytest.mark.parametrize("kinds", [("dense",), ("dense", "sparse")])
 def test_kit_sees_a_store_that_says_wrongly_which_vectors_it_keeps(kinds: tuple[str, ...]) -> None:
-    check = CapabilityTests.test_the_store_keeps_the_kinds_of_vectors_that_it_says_it_keeps
+    check = Kit.test_the_store_keeps_the_kinds_of_vectors_that_it_says_it_keeps
 
     class Forgetful(MemoryStore):
         def __init__(self) -> None:
@@ -961,9 +959,21 @@ def test_kit_sees_a_store_that_says_wrongly_which_vectors_it_keeps(kinds: tuple[
                 self.chunks.known_vectors = lambda *args: {}  # type: ignore[method-assign]  # what it does
 
     with MemoryStore() as whole, Forgetful() as forgetful:
-        check(CapabilityTests(), whole)
+        check(Kit(), whole)
         with pytest.raises(AssertionError, match="kinds"):
-            check(CapabilityTests(), forgetful)
+            check(Kit(), forgetful)
+
+
+def rows_of(test: Any, argument: str) -> dict[str, Any]:
+    """What the kit gives an argument of this test, by name."""
+    marks = (mark for mark in test.pytestmark if mark.name == "parametrize")
+    (mark,) = [mark for mark in marks if mark.args[0] == argument]
+    return dict(zip(mark.kwargs["ids"], mark.args[1], strict=True))
+
+
+DELETES = rows_of(Kit.test_a_put_between_the_steps_of_a_delete_is_whole_or_gone, "act")
+PUTS = rows_of(Kit.test_a_delete_between_the_steps_of_a_put_leaves_it_whole_or_gone, "act")
+REBUILDS = rows_of(Kit.test_what_is_put_while_orphans_are_removed_stays, "scope")
 
 
 def delete_in_steps(kb: Service, dataset_id: str, name: str) -> bool:

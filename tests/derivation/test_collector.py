@@ -10,7 +10,6 @@ import pytest
 
 import triptych
 from triptych import NewDocument
-from triptych.derivation.batches import paused_collector
 
 
 @pytest.fixture(autouse=True)
@@ -50,16 +49,31 @@ def test_a_bulk_put_pauses_it_for_each_batch_alone() -> None:
         assert gc.isenabled()
 
 
+class Interrupted(Watching):
+    """An embedder in whose midst a put of another store is interrupted."""
+
+    def embed(self, texts: Sequence[str], *, kind: str = "document") -> np.ndarray:
+        class Interrupts(Watching):
+            def embed(self, texts: Sequence[str], *, kind: str = "document") -> np.ndarray:
+                raise KeyboardInterrupt
+
+        with (
+            triptych.open("memory://", embedder=Interrupts()) as kb,
+            pytest.raises(KeyboardInterrupt),
+        ):
+            kb.put_documents("d", {"a.md": "tea"})
+        return super().embed(texts, kind=kind)
+
+
 def test_the_last_to_leave_starts_it_again() -> None:
-    with paused_collector():
-        with pytest.raises(KeyboardInterrupt), paused_collector():
-            raise KeyboardInterrupt
-        assert not gc.isenabled()
+    with triptych.open("memory://", embedder=Interrupted()) as kb:
+        kb.put_documents("d", {"a.md": "kettle"})
+        assert not any(kb.options.embedder.seen)
     assert gc.isenabled()
 
 
 def test_where_the_program_has_switched_it_off_it_stays_off() -> None:
     gc.disable()
-    with paused_collector(), paused_collector():
-        assert not gc.isenabled()
+    with triptych.open("memory://", embedder=Interrupted()) as kb:
+        kb.put_documents("d", {"a.md": "kettle"})
     assert not gc.isenabled()

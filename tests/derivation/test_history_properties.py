@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from support.examples import examples
-from triptych.living_documents import unified_diff
+from triptych.derivation.versions import unified_diff
 from triptych.records import NewDocument, SourceDocument
 from triptych_backends.filesystem import FilesStore
 from triptych_backends.memory import MemoryStore

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import inspect
 import json
-import math
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-
-import pytest
+from typing import Any
 
 import triptych
 from triptych import NewDocument, Service, SourceDocument
 from triptych.chunking import default_chunkers
-from triptych.derivation import batches
+from triptych.contracts import DocumentRepo
+from triptych.contracts.defaults import Repositories
+from triptych.records import PutOutcome
 from triptych.shortcuts import ingest_file, query, query_context
+from triptych_backends.memory import MemoryStore
 
 PAGE = Path(__file__).parents[2] / "docs/reference/go-rag.md"
 
@@ -33,18 +36,45 @@ def test_the_sizes_of_chunks() -> None:
     assert "window/1(size=512,overlap=64)" in signature
 
 
-def test_what_ends_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+class Batches:
+    """The documents of a store, and how many it was given at a time."""
+
+    def __init__(self, documents: DocumentRepo) -> None:
+        self._documents = documents
+        self.sizes: list[int] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._documents, name)
+
+    def put_many(self, dataset_id: str, documents: Sequence[NewDocument]) -> Sequence[PutOutcome]:
+        self.sizes.append(len(documents))
+        return self._documents.put_many(dataset_id, documents)
+
+
+def sizes_of(documents: Iterable[NewDocument]) -> list[int]:
+    with MemoryStore() as store:
+        batches = Batches(store.documents)
+        Service(Repositories.over(store, documents=batches)).put_documents("d", documents)
+        return batches.sizes
+
+
+def test_what_ends_a_batch() -> None:
     said = (
         "256 documents (twice as many in each later one, up to 2,048), a million code points or a "
         "second"
     )
     assert said in PAGE.read_text(encoding="utf-8")
-    limits = batches.BATCH_CHARACTERS, batches._BATCH_SECONDS
-    assert limits == (1_000_000, 1.0)
-    monkeypatch.setattr(batches, "_BATCH_SECONDS", math.inf)
     documents = (NewDocument(name=f"{i}.md", content="") for i in range(6_000))
-    sizes = [len(batch) for batch in batches.batches(documents)]
-    assert sizes == [256, 512, 1_024, 2_048, 2_048, 112]
+    assert sizes_of(documents) == [256, 512, 1_024, 2_048, 2_048, 112]
+    longer = (NewDocument(name=f"{i}.md", content="a " * 200_000) for i in range(4))
+    assert sizes_of(longer) == [3, 1]
+
+    def slow() -> Iterator[NewDocument]:
+        for name in "abcd":
+            yield NewDocument(name=name, content="")
+            time.sleep(0.6)
+
+    assert sizes_of(slow()) == [3, 1]
 
 
 def test_a_file_gives_its_document(tmp_path: Path) -> None:

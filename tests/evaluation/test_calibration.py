@@ -15,7 +15,7 @@ from triptych import Query, Service
 from triptych.errors import ValidationError
 from triptych.records import Candidate, Evidence, RankedList, Result
 from triptych.search import Calibration, HeldOut, LaneModel, lanes_key
-from triptych.search.answerability import (
+from triptych.search.calibration import (
     calibration_text,
     parse_calibration,
     save_calibration,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import attrs
 import pytest
 
 import triptych
@@ -20,7 +21,6 @@ from triptych_evaluation import (
     read_evaluation,
     write_evaluation,
 )
-from triptych_evaluation.run import keyword_coverage
 
 QUERIES = (
     JudgedQuery(
@@ -52,9 +52,13 @@ def kb() -> Service:
 def test_keywords_are_looked_for_in_the_first_hit_and_in_ten(kb: Service) -> None:
     hits = kb.search("ten requests served", dataset_id="d").hits
     assert [hit.doc_name for hit in hits] == ["limits.md", "other.md"]
-    assert keyword_coverage(QUERIES[0].keywords, hits[:1]) == pytest.approx(1 / 3)
-    assert keyword_coverage(QUERIES[0].keywords, hits) == 1
-    assert keyword_coverage(["x"], []) == 0
+    found = evaluate(kb, Collection(name="c", queries=QUERIES[:1]), dataset_id="d")
+    checks = found.modes["bm25"].checks
+    assert checks["keywords@1"].mean == pytest.approx(1 / 3)
+    assert checks["keywords@10"].mean == 1
+    nowhere = attrs.evolve(QUERIES[0], keywords=["x"])
+    found = evaluate(kb, Collection(name="c", queries=[nowhere]), dataset_id="d")
+    assert found.modes["bm25"].checks["keywords@10"].mean == 0
 
 
 def test_checks_stand_beside_the_ranking(kb: Service, tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import pytest
 
 import triptych
 from triptych import Service
-from triptych.answers.options import NO_ANSWER
 from triptych.errors import NotFoundError, ProviderError, ProviderSetupError
 from triptych_evaluation import (
     AbstentionScore,
@@ -123,7 +122,7 @@ GOLDEN = Collection(
 
 
 def test_answers_and_abstentions_are_collected(kb: Service) -> None:
-    llm = ScriptedLLM("Ten a second [1].", NO_ANSWER, NO_ANSWER)
+    llm = ScriptedLLM("Ten a second [1].", "NO_ANSWER", "NO_ANSWER")
     found = collect_answers(kb, GOLDEN, dataset_id="manual", llm=llm)
     (sample,) = found.samples
     assert (sample.query_id, sample.answer, sample.reference) == ("a", "Ten a second [1].", "Ten.")
@@ -135,7 +134,7 @@ def test_answers_and_abstentions_are_collected(kb: Service) -> None:
     page = answers_html("Answers", judged, found, ["few"])
     assert "context_precision" in page
     assert "nonsense" in page
-    failing = ScriptedLLM("Ten [1].", ProviderError("busy"), NO_ANSWER)
+    failing = ScriptedLLM("Ten [1].", ProviderError("busy"), "NO_ANSWER")
     assert collect_answers(kb, GOLDEN, dataset_id="manual", llm=failing).failures == {"b": "busy"}
     with pytest.raises(ProviderError, match="busy"):
         collect_answers(

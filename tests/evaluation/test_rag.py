@@ -30,7 +30,6 @@ from triptych_evaluation import (
     evaluate_answers,
     faithfulness,
 )
-from triptych_evaluation.rag import fence
 from triptych_testing.fakes import FakeEmbedder, ScriptedLLM
 
 SAMPLE = RagSample(
@@ -41,6 +40,13 @@ SAMPLE = RagSample(
     reference="Ten a second.",
 )
 STATEMENTS = '{"statements": ["Ten a second.", "It is red."]}'
+
+
+def asked_about(name: str, llm: ScriptedLLM) -> str:
+    """The text of this name in what the first request shows the judge."""
+    prompt = llm.requests[0][0][1].content
+    (text,) = re.findall(rf"<<<{name} (?:\w+)\n(.*?)\n{name} \w+>>>", prompt, re.DOTALL)
+    return str(text)
 
 
 def verdicts(*values: object) -> str:
@@ -95,13 +101,13 @@ def test_context_precision_asks_about_the_reference_where_there_is_one() -> None
     for reference, asked in (("Ten a second.", "Ten a second."), ("", SAMPLE.answer)):
         llm = ScriptedLLM(verdicts(True, True, True))
         context_precision(Judge(llm=llm), attrs.evolve(SAMPLE, reference=reference))
-        assert fence("ANSWER", asked) in llm.requests[0][0][1].content
+        assert asked_about("ANSWER", llm) == asked
 
 
 def test_context_recall_is_over_the_statements_of_the_reference() -> None:
     llm = ScriptedLLM('{"statements": ["Ten a second."]}', verdicts(True))
     assert context_recall(Judge(llm=llm), SAMPLE) == 1
-    assert fence("ANSWER", SAMPLE.reference) in llm.requests[0][0][1].content
+    assert asked_about("ANSWER", llm) == SAMPLE.reference
     assert context_recall(seat(), attrs.evolve(SAMPLE, reference="")) is None
 
 

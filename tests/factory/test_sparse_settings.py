@@ -11,9 +11,9 @@ from support.rows import each_row
 from support.splade_models import write_model
 from support.trusted import write_trusted
 from triptych.errors import ValidationError
-from triptych_backends.sparse_encoders import SpladeEncoder
 from triptych_factory import Settings
 from triptych_factory.embedders import build_sparse_encoder
+from triptych_models import SpladeEncoder
 from triptych_providers import TEISparseEncoder
 from triptych_testing.fakes import FakeSparseEncoder
 

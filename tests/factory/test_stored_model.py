@@ -14,7 +14,6 @@ import triptych
 from support.cli_run import Shell, fresh_shell
 from triptych.errors import ModelMismatchError, NotAvailableError, ProviderSetupError
 from triptych.installation import install_command
-from triptych_backends.embedders import HashEmbedder, LocalEmbedder, MultilingualEmbedder
 from triptych_factory import Settings, wire
 from triptych_factory.embedders import (
     RecalledEmbedder,
@@ -22,6 +21,7 @@ from triptych_factory.embedders import (
     local_is_installed,
     recall_embedder,
 )
+from triptych_models import HashEmbedder, LocalEmbedder, MultilingualEmbedder
 from triptych_testing.fakes import FakeEmbedder
 
 URLS = pytest.mark.parametrize("url", ["kb.db", "files:///{}/kb"])

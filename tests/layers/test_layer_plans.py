@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 
 import pytest
@@ -9,7 +10,6 @@ from hypothesis import example, given, settings, strategies as st
 
 import triptych
 from support.examples import examples
-from triptych._internal.digests import digest
 from triptych.contracts import pages_of
 from triptych.derivation.folder_tree import (
     FolderWalk,
@@ -38,6 +38,10 @@ edits = st.lists(
     ),
     max_size=14,
 )
+
+
+def digest(*parts: str) -> str:
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
 def abstract_of(prompt: str, text: str) -> str:

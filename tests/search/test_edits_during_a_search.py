@@ -20,7 +20,7 @@ from triptych.errors import StoreLockedError
 from triptych.records import Candidate, EmbedKind, RankedList, ResolvedQuery
 from triptych.search import Neighbours
 from triptych.search.fusion import ZScoreRanker
-from triptych_backends.embedders import HashEmbedder
+from triptych_models import HashEmbedder
 
 CHUNKERS = ChunkerSet(by_kind={}, default=SentenceWindowChunker(window=1))
 TEXT = "A horse eats. The unicorn sleeps. It rains."

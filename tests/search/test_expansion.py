@@ -13,13 +13,13 @@ from hypothesis import given, settings, strategies as st
 
 import triptych
 from support.examples import examples
+from support.hit_readers import ReaderKeeper
 from support.rows import each_row
-from triptych import ChunkConfig, Hit, Service, ValidationError
+from triptych import ChunkConfig, Hit, Query, Service, ValidationError
 from triptych.chunking import ChunkerSet, MarkdownChunker, SentenceWindowChunker, default_chunkers
 from triptych.contracts import HitReader, Postprocessor
 from triptych.records import DerivedChunk, DerivedSig, Layer, Mode, ResolvedQuery, Vector
 from triptych.search import Neighbours, Parents
-from triptych.search.hydration import StoreHitReader
 
 GUIDE = """\
 # Guide
@@ -223,20 +223,18 @@ def test_how_texts_that_overlap_become_one(
 
 def test_of_a_document_that_has_changed_nothing_is_read(url: str) -> None:
     with opened(url) as kb:
-        (hit,) = kb.search("whistle loud", dataset_id="d", top_k=1).hits
-        reader = StoreHitReader(kb.store, {("d", "guide.md"): hit.version})
+        searches = kb.searches.derived(postprocessors=[keeper := ReaderKeeper()])
+        for _ in range(4):
+            (hit,) = searches.search(Query(text="whistle loud", dataset_id="d", top_k=1)).hits
+        reader, *later = keeper.readers
         assert len(reader.neighbours(hit, 1, 1)) == 3
         assert reader.section(hit)
         assert reader.source(hit) == GUIDE
         # The chunk of the hit is the same, in the same place.
         kb.put_document("d", "guide.md", GUIDE + "\n## More\n\nAnd more.\n")
-        for ask in (
-            lambda reader: reader.neighbours(hit, 1, 1),
-            lambda reader: reader.section(hit),
-            lambda reader: reader.source(hit),
-        ):
-            later = StoreHitReader(kb.store, {("d", "guide.md"): hit.version})
-            assert not ask(later)
+        assert not later[0].neighbours(hit, 1, 1)
+        assert not later[1].section(hit)
+        assert not later[2].source(hit)
 
 
 class Rewrites:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 import triptych
@@ -25,15 +27,12 @@ from triptych import (
 )
 from triptych.deadlines import deadline
 from triptych.errors import CancelledError, ProviderError
-from triptych.records import Candidate, ResolvedQuery, Result
+from triptych.records import Candidate, ResolvedQuery, Result, SourceDocument
 from triptych.records.serialization import to_json
 from triptych.search import Pipeline
-from triptych.search.past.filling import version_then
-from triptych.search.query import to_moment
 from triptych_adapters.wire import OPERATIONS
 from triptych_backends.memory import MemoryStore
 from triptych_testing.fakes import FakeEmbedder, ScriptedLLM, kept_open
-from triptych_testing.past import tick
 
 OLD = "# Ferry\n\nThe ferry is late.\n"
 NEW = "# Ferry\n\nThe ferry is early.\n"
@@ -83,6 +82,14 @@ def edited(kb: Service) -> datetime:
     return moment
 
 
+def tick() -> datetime:
+    """The time now; what is written afterwards has a later one."""
+    moment = datetime.now(UTC)
+    while datetime.now(UTC) <= moment:
+        time.sleep(1e-5)
+    return moment
+
+
 def found(result: Result) -> list[tuple[str, int]]:
     return [(hit.doc_name, hit.version) for hit in result]
 
@@ -102,9 +109,11 @@ def found(result: Result) -> list[tuple[str, int]]:
         ("2026-01-02T03:00+02:00", datetime(2026, 1, 2, 1, tzinfo=UTC)),
     ],
 )
-def test_moments_are_read(given: Any, moment: Any) -> None:
-    assert to_moment(given) == moment
-    assert type(to_moment(given)) is type(moment)
+def test_moments_are_read(kb: Service, given: Any, moment: Any) -> None:
+    kb.put_document("d", "a.md", OLD)
+    read = kb.search("ferry", dataset_id="d", as_of=given).as_of
+    assert read == moment
+    assert type(read) is type(moment)
 
 
 @pytest.mark.parametrize(
@@ -120,14 +129,34 @@ def test_what_is_no_moment_is_refused(kb: Service, given: Any) -> None:
 def test_a_clock_that_goes_back_takes_the_newest_version_of_that_time(kb: Service) -> None:
     kb.put_document("d", "a.md", OLD)
     kb.put_document("d", "a.md", NEW)
-    new, old = kb.history("d", "a.md")
-    assert version_then([new, old], old.updated_at, 0).info == old
-    assert version_then([new, old], new.updated_at, 0).info == new
-    early = old.updated_at - timedelta(seconds=1)
-    assert version_then([new, old], early, 0) == version_then([old], early, 0)
-    assert version_then([new], early, 0).lost  # its first version was 1, and is not here
-    assert version_then([new], early, 1).unknown  # it may have begun after a delete
-    assert not version_then([old], early, 9).unknown
+    first, second = (kb.get_document("d", "a.md", version) for version in (1, 2))
+    early, noon = (datetime(2026, 1, 2, hour, tzinfo=UTC) for hour in (11, 12))
+    with Service(MemoryStore(), options=kb.options) as other:
+        other.documents.load(attrs.evolve(first, updated_at=noon + timedelta(seconds=9)))
+        other.documents.load(attrs.evolve(second, updated_at=noon))
+        other.rebuild()
+        for moment in (noon, noon + timedelta(seconds=9)):
+            assert found(other.search("ferry", dataset_id="d", as_of=moment)) == [("a.md", 2)]
+        assert found(other.search("ferry", dataset_id="d", as_of=early)) == []
+
+
+def test_a_version_that_is_not_kept_is_lost_or_came_later(kb: Service) -> None:
+    kb.put_document("d", "a.md", OLD)
+    kb.put_document("d", "a.md", NEW)
+    first, second = (kb.get_document("d", "a.md", version) for version in (1, 2))
+    early = datetime(2026, 1, 2, tzinfo=UTC)
+
+    def warned(document: SourceDocument, *, deleted: bool) -> str:
+        with Service(MemoryStore(), options=kb.options) as other:
+            if deleted:
+                other.put_document("d", "b.md", NEW)
+                other.delete_document("d", "b.md")
+            other.documents.load(document)
+            return "\n".join(other.search("ferry", dataset_id="d", as_of=early).warnings)
+
+    assert "of then left out" in warned(second, deleted=False)  # its first version was 1
+    assert "that came later, or" in warned(second, deleted=True)  # it may have begun after that
+    assert "left out" not in warned(first, deleted=False)
 
 
 # Beside writers

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 import triptych
 from support.examples import examples
+from support.hit_readers import ReaderKeeper
 from support.rows import each_row
 from triptych import Hit, ProviderError, Query, Rerank, ValidationError
 from triptych.chunking import ChunkerSet, SentenceWindowChunker
-from triptych.contracts import Reranker
+from triptych.contracts import HitReader, Reranker
 from triptych.records import DerivedSig, Layer, Mode, ResolvedQuery
-from triptych.search.hydration import StoreHitReader
 
 
 @attrs.define
@@ -62,10 +62,12 @@ def hits_of(scores: Sequence[float]) -> list[Hit]:
     ]
 
 
-def reader() -> StoreHitReader:
-    from triptych_backends.memory import MemoryStore
-
-    return StoreHitReader(MemoryStore(), {})
+def reader() -> HitReader:
+    keeper = ReaderKeeper()
+    with triptych.open("memory://", embedder=None, postprocessors=[keeper]) as kb:
+        kb.put_document("d", "a", "tea")
+        kb.search("tea", dataset_id="d")
+    return keeper.readers[0]
 
 
 def names(hits: Sequence[Hit]) -> list[str]:

@@ -16,7 +16,7 @@ import triptych
 from support.rows import each_row
 from triptych.records import EmbedKind, Evidence, Query, RankedList, Strength
 from triptych.search import Calibration, HeldOut, LaneModel
-from triptych.search.answerability import save_calibration
+from triptych.search.calibration import save_calibration
 from triptych.search.strength import LIMITS, Scale, query_stats
 from triptych.service import Service
 from triptych.text import AUTO, CorpusStats, get_analyzer

@@ -21,7 +21,7 @@ from triptych.answers import Answer, ContextPack
 from triptych.records import Generation, Message, NewDocument
 from triptych.records.serialization import from_dict
 from triptych.search import Pipeline
-from triptych_backends.embedders import HashEmbedder
+from triptych_models import HashEmbedder
 from triptych_server.http import create_app
 from triptych_server.http.foreign import nadir
 from triptych_testing.fakes import ScriptedLLM

@@ -15,8 +15,8 @@ from support.asgi import Client
 from triptych import ProviderError, Rerank, Service, ServiceOptions
 from triptych.errors import AuthenticationError
 from triptych.records import QueryVariant
-from triptych_backends.embedders import HashEmbedder
 from triptych_backends.memory import MemoryStore
+from triptych_models import HashEmbedder
 from triptych_server.http import Limits, create_app
 
 KEY = {"Authorization": "Bearer anything"}

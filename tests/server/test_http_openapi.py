@@ -13,9 +13,8 @@ from support.wire_calls import CALLS
 from triptych import Rerank, Service
 from triptych.records.serialization import to_json
 from triptych_adapters.wire import OPERATIONS, ROUTES
-from triptych_backends.embedders import HashEmbedder
-from triptych_server.http import create_app, openapi
-from triptych_server.http.routes import RawRoute
+from triptych_models import HashEmbedder
+from triptych_server.http import create_app
 from triptych_testing import ScriptedLLM, failures
 
 METHODS = {"get", "put", "post", "patch", "delete"}
@@ -55,7 +54,6 @@ def test_what_is_served_is_described_and_the_other_way_round(service: Service) -
     served = {
         (method, route.path.replace(":path}", "}"))
         for route in app.routes
-        if isinstance(route, RawRoute)
         for method in (route.methods or set()) - {"HEAD"}
     }
     document = described(service)
@@ -151,7 +149,7 @@ def test_the_document_is_made_once_for_it_needs_no_key(
 
     def counted(*args: Any) -> dict[str, Any]:
         made.append(args)
-        return openapi.document(*args)
+        return {"openapi": "3.1.0", "paths": {}}
 
     monkeypatch.setattr("triptych_server.http.app.document", counted)
     client = Client(create_app(service))

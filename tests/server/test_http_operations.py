@@ -21,8 +21,8 @@ from triptych import Service, ServiceOptions
 from triptych.answers import ContextPack
 from triptych.records.serialization import from_dict, to_dict, to_json
 from triptych_adapters.wire import OPERATIONS, ROUTES, query_pairs
-from triptych_backends.embedders import HashEmbedder
 from triptych_backends.memory import MemoryStore
+from triptych_models import HashEmbedder
 from triptych_server.http import create_app
 from triptych_testing.fakes import ScriptedLLM
 

@@ -24,8 +24,8 @@ from triptych.records import PurgeReceipt
 from triptych.records.serialization import to_json
 from triptych.search import SemanticCache
 from triptych.service import Service
-from triptych_backends.embedders import HashEmbedder
 from triptych_backends.sqlite import SqliteStore, write_backup
+from triptych_models import HashEmbedder
 
 NAME, HEADING, WORD, OLD, META, ASKED = NEEDLES = (
     "zqname", "zqheading", "zqwordling", "zqolder", "zqmetadata", "zqrequest",

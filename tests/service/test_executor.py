@@ -20,7 +20,7 @@ import triptych
 from triptych import NewDocument
 from triptych.errors import CancelledError, DerivationError, ProviderError, ValidationError
 from triptych.records import EmbedKind
-from triptych_backends.embedders import HashEmbedder, LocalEmbedder
+from triptych_models import HashEmbedder, LocalEmbedder
 
 # Forked from a process with threads a worker may wait for a lock for ever.
 PROCESSES = multiprocessing.get_context("spawn")

@@ -14,7 +14,7 @@ from support.valves import NOTES, OTHERS
 from triptych.access import Access
 from triptych.errors import ProviderError
 from triptych.question_log import QuestionLog
-from triptych_backends.embedders import HashEmbedder
+from triptych_models import HashEmbedder
 
 ALIKE = {f"{at}.md": f"The harbour number{at} lies beside a quay{at}." for at in range(30)}
 

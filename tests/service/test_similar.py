@@ -14,9 +14,9 @@ import triptych
 from triptych import NotFoundError, Service, ServiceOptions, ValidationError
 from triptych.access import Access
 from triptych.errors import ModelMismatchError, NotAvailableError
-from triptych_backends.embedders import HashEmbedder
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sqlite import SqliteStore
+from triptych_models import HashEmbedder
 from triptych_testing.fakes import FakeEmbedder
 
 TEXTS = {

@@ -11,10 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triptych.records import EmbedKind, Generation, Message
-from triptych_providers.chat import RemoteLLM
-from triptych_providers.embedding import RemoteEmbedder
+from triptych_providers import (
+    AnthropicLLM,
+    OllamaEmbedder,
+    OllamaLLM,
+    OpenAIEmbedder,
+    OpenAILLM,
+    VoyageEmbedder,
+)
 
 T = TypeVar("T")
+RemoteLLM = AnthropicLLM | OllamaLLM | OpenAILLM
+RemoteEmbedder = OllamaEmbedder | OpenAIEmbedder | VoyageEmbedder
 
 
 def awaited(model: Any, call: Callable[[], Awaitable[T]]) -> T:

@@ -8,9 +8,9 @@ import time
 from itertools import count
 
 from triptych import Service, ServiceOptions
-from triptych_backends.embedders import HashEmbedder
 from triptych_backends.index import helper
 from triptych_backends.sqlite import SqliteStore
+from triptych_models import HashEmbedder
 
 
 def main() -> None:

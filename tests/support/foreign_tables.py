@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from triptych_backends.embedders import HashEmbedder
+from triptych_models import HashEmbedder
 
 if TYPE_CHECKING:
     import psycopg

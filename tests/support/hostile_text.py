@@ -51,8 +51,8 @@ from triptych.text import (
 from triptych.text.escapes import views
 from triptych.text.injection import suspicious
 from triptych_adapters.cli.output import visible
-from triptych_backends.embedders import HashEmbedder
 from triptych_evaluation.targets import find_passage
+from triptych_models import HashEmbedder
 from triptych_parsers import default_parser
 from triptych_providers import retry_after_seconds
 from triptych_providers.errors import ProviderErrorRules, Refusal, fault, shown

@@ -26,7 +26,6 @@ from triptych_server.http import create_app
 from triptych_server.keys import KeyStore, authenticator
 from triptych_server.telemetry import PrometheusObserver, StoreFigures
 from triptych_server.telemetry.metrics import FIGURES, METRICS
-from triptych_server.telemetry.prometheus import FOLDER_VARIABLE
 
 SECRET = "Zanzibar"
 
@@ -182,7 +181,7 @@ def test_a_service_that_somebody_restricted_sees_no_metric(
 def test_a_worker_that_makes_its_files_at_this_moment_breaks_no_exposition(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
     counted = PrometheusObserver()
     # Between the moment that a process makes its file and the one that gives it a length.
     (tmp_path / "counter_12345.db").touch()

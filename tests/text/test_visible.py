@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import attrs
 from hypothesis import example, given, strategies as st
 
-from triptych.living_documents import unified_diff as document_diff
+from triptych.derivation.versions import unified_diff as document_diff
 from triptych.records import SourceDocument, SystemData
 from triptych.text import diff_lines, unified_diff, visible
 

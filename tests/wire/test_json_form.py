@@ -21,7 +21,7 @@ from triptych.events import RebuildRecord
 from triptych.layers import LayerPlan
 from triptych.records.serialization import from_dict, to_dict, to_json
 from triptych.sync import SyncReport
-from triptych_backends.embedders import HashEmbedder
+from triptych_models import HashEmbedder
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "command-line.md"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

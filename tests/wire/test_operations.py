@@ -23,8 +23,8 @@ from triptych_adapters.tools import context_tool, knowledge_tools
 from triptych_adapters.wire import OPERATIONS, check_schema
 from triptych_adapters.wire.errors import Exit
 from triptych_adapters.wire.operations import ARGUMENTS, QUERY, hints_of
-from triptych_backends.embedders import HashEmbedder
 from triptych_frameworks.graph import knowledge_node
+from triptych_models import HashEmbedder
 from triptych_testing.fakes import ScriptedLLM
 
 OF_THE_OBJECT = {"ask_stream", "close", "dataset", "follow", "pipeline", "restricted"}

@@ -298,7 +298,7 @@ def calibrate(
     that the model was not fitted on.
     """
     from triptych.records.serialization import to_dict
-    from triptych.search.answerability import save_calibration
+    from triptych.search.calibration import save_calibration
     from triptych_evaluation import calibrate as fit
 
     collection = read_questions(session, golden, written)

@@ -33,7 +33,7 @@ def conditions(values: Sequence[str], option: str, *, exact: bool = False) -> di
     A key that comes several times may have any of its values. A value stands for the number, the
     boolean or the date that is written so, and for a list that holds it; if ``exact``, for text.
     """
-    from triptych.records.filters import parse_filter
+    from triptych.records.where import parse_filter
     from triptych.search.syntax import merge_where
 
     plain, objects = _parted(values, option)

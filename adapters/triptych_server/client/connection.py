@@ -32,7 +32,7 @@ from triptych.errors import (
 from triptych.records.serialization import from_dict
 from triptych.service import Effect
 from triptych_adapters.wire import SERVICE_PATH, ServerFacts
-from triptych_backends.embedders import Lazy
+from triptych_models import Lazy
 from triptych_providers.arguments import checked_base_url, checked_key, httpx
 from triptych_providers.background_loop import BlockingIterator, run
 from triptych_providers.connection import CallClock, Timeouts, retry_after_seconds

@@ -38,7 +38,7 @@ from triptych_backends.filesystem.layout import (
 from triptych_backends.filesystem.stat_cache import CONTENT, REJECT, SIDECAR, TrackedFile
 from triptych_backends.filesystem.workspace import Workspace
 from triptych_backends.sql import chunk_sets, deletes
-from triptych_backends.sql.document_rows import DocumentRow, read_rows, write_rows
+from triptych_backends.sql.document_writes import DocumentRow, read_rows, write_rows
 from triptych_backends.sql.layers import write_layer
 from triptych_backends.sql.transaction import Dataset, find_dataset
 from triptych_backends.sqlite.session import SqliteTransaction

@@ -21,8 +21,8 @@ from triptych_backends.filesystem.journal import Intent
 from triptych_backends.filesystem.layout import SETTINGS
 from triptych_backends.filesystem.workspace import Workspace
 from triptych_backends.filesystem.writer import Writer
-from triptych_backends.sql.change_log import SqlChanges
-from triptych_backends.sql.document_rows import read_rows
+from triptych_backends.sql.document_changes import SqlChanges
+from triptych_backends.sql.document_writes import read_rows
 from triptych_backends.sql.documents import SqlDocuments
 from triptych_backends.sql.state_loader import batched, check_widths, load_or_remove_set
 from triptych_backends.sql.store import SqlSnapshot

@@ -18,7 +18,7 @@ from triptych.records import (
     Mode,
     Not,
     SparseVector,
-    leaves_out_expired,
+    leaves_out_few,
 )
 from triptych.text import CorpusStats
 from triptych_backends.index.change_log import Field, Scored
@@ -98,7 +98,7 @@ class LocalSearcher:
         self, unit: Field, datasets: Sequence[str], within: FilterTree | None
     ) -> Selection | None:
         """The units that bound the collection, None for all."""
-        if leaves_out_expired(within):
+        if leaves_out_few(within):
             return self._passing(unit, datasets, Filter(tree=within), None)
         if within is None:
             return None
@@ -130,7 +130,7 @@ class LocalSearcher:
 
         headed = unit == "chunk" and has_headings(where.tree)
         if isinstance(where.tree, Not) and where.fresh is None and not headed:
-            # What does not pass is looked up: it is less than all else, as what has expired is.
+            # What does not pass is looked up: it is less than all else.
             return without(OwnedBy(owners(where.tree.part)))
         if where.tree is None or not headed:
             return OwnedBy(owners(where.tree, where.fresh))

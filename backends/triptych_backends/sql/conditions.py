@@ -29,17 +29,16 @@ from triptych.text import headings_in
 from triptych_backends.index.selection import AT_ONCE
 from triptych_backends.sql.chunk_rows import headings_of
 from triptych_backends.sql.deferred import bindparam, in_list, select, tables as t
-from triptych_backends.sql.document_rows import (
+from triptych_backends.sql.document_rows import moment_of, read_system
+from triptych_backends.sql.errors import DAMAGE, corrupt
+from triptych_backends.sql.metadata_entries import (
     TEXT_LENGTH,
     entry_of,
     key_digest,
     kind_prefix,
-    moment_of,
     next_prefix,
     prefix_end,
-    read_system,
 )
-from triptych_backends.sql.errors import DAMAGE, corrupt
 from triptych_backends.sql.transaction import Session
 
 if TYPE_CHECKING:

@@ -20,7 +20,6 @@ from triptych.records import (
 )
 from triptych.records.filters import EXPIRES_AT, NAME, all_of
 from triptych.records.metadata import comparison_key
-from triptych_backends.sql import document_rows as rows
 from triptych_backends.sql.database import Repository
 from triptych_backends.sql.deferred import bindparam, func, in_list, or_, select, tables as t
 from triptych_backends.sql.deletes import (
@@ -29,18 +28,11 @@ from triptych_backends.sql.deletes import (
     remove_orphans,
     version_of,
 )
-from triptych_backends.sql.document_rows import (
-    DocumentRow,
-    entry_of,
-    info_in,
-    kind_prefix,
-    next_prefix,
-    prefix_end,
-    read_rows,
-    source_of,
-)
+from triptych_backends.sql.document_rows import COLUMNS, info_in, micros_of
+from triptych_backends.sql.document_writes import DocumentRow, read_rows, source_of
 from triptych_backends.sql.errors import corrupt
 from triptych_backends.sql.filters import documents_passing
+from triptych_backends.sql.metadata_entries import entry_of, kind_prefix, next_prefix, prefix_end
 from triptych_backends.sql.transaction import Session, find_dataset
 from triptych_backends.sql.versions import read_version, read_versions, write_and_keep
 
@@ -49,13 +41,13 @@ Change = Literal["added", "updated", "unchanged"]
 _NO_LIMIT = sys.maxsize
 _OF_DATASET = t.dataset.c.name == bindparam("dataset")
 _GET = (
-    select(*rows.COLUMNS, t.document.c.content)
+    select(*COLUMNS, t.document.c.content)
     .join(t.dataset, t.dataset.c.id == t.document.c.dataset_id)
     .where(_OF_DATASET, t.document.c.name == bindparam("name"))
 )
-_GET_INFO = _GET.with_only_columns(*rows.COLUMNS)
+_GET_INFO = _GET.with_only_columns(*COLUMNS)
 _PAGE = (
-    select(*rows.COLUMNS)
+    select(*COLUMNS)
     .join(t.dataset, t.dataset.c.id == t.document.c.dataset_id)
     .where(_OF_DATASET, t.document.c.name > bindparam("after"))
     .order_by(t.document.c.name)
@@ -69,14 +61,14 @@ _PAGE_RANGE = _PAGE.where(
     t.document.c.name >= bindparam("prefix"), t.document.c.name < bindparam("end")
 )
 _PAGE_OF_IDS = (
-    select(*rows.COLUMNS)
+    select(*COLUMNS)
     .where(in_list(t.document.c.id, "ids"), t.document.c.name > bindparam("after"))
     .order_by(t.document.c.name)
     .limit(bindparam("limit"))
 )
 _d = t.document.c
 _PAGE_BY_UPDATE = {
-    descending: select(*rows.COLUMNS)
+    descending: select(*COLUMNS)
     .join(t.dataset, t.dataset.c.id == _d.dataset_id)
     .where(
         _OF_DATASET,
@@ -251,7 +243,7 @@ class SqlDocuments(Repository, UpdateOrder):
                 dataset=dataset_id,
                 prefix=prefix,
                 length=len(prefix),
-                moment=ends if after is None else rows.micros_of(after.updated_at),
+                moment=ends if after is None else micros_of(after.updated_at),
                 after="" if after is None else after.name,
                 limit=limit,
             )

@@ -33,7 +33,7 @@ from triptych_backends.sql.deferred import (
     select,
     tables as t,
 )
-from triptych_backends.sql.document_rows import entry_of, kind_prefix, next_prefix
+from triptych_backends.sql.metadata_entries import entry_of, kind_prefix, next_prefix
 from triptych_backends.sql.transaction import LAYER_OF_FIELD, Session, find_dataset
 
 _m = t.document_meta.c

@@ -30,8 +30,9 @@ from triptych_backends.sql.deferred import (
     tables as t,
 )
 from triptych_backends.sql.deletes import remove_layers
-from triptych_backends.sql.document_rows import info_in, prefix_end
+from triptych_backends.sql.document_rows import info_in
 from triptych_backends.sql.errors import DAMAGE, corrupt
+from triptych_backends.sql.metadata_entries import prefix_end
 from triptych_backends.sql.transaction import FIELD_OF_LAYER, Transaction, find_dataset
 from triptych_backends.sql.vectors import decode_vector, delete_unreferenced_vectors, store_vectors
 

@@ -115,7 +115,7 @@ document_meta = _table(
     sqlite_with_rowid=False,
 )
 """What filters read: `pair` is an entry of one key and its value
-(`triptych_backends.sql.document_rows`)."""
+(`triptych_backends.sql.metadata_entries`)."""
 
 document_version = _table(
     "document_version",

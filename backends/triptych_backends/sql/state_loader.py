@@ -16,7 +16,7 @@ from triptych_backends.sql.deletes import (
     remove_document,
     remove_layers,
 )
-from triptych_backends.sql.document_rows import DocumentRow, read_rows
+from triptych_backends.sql.document_writes import DocumentRow, read_rows
 from triptych_backends.sql.layers import write_layer
 from triptych_backends.sql.transaction import FIELD_OF_LAYER, Dataset, Session, Transaction
 from triptych_backends.sql.versions import drop_versions, write_and_keep

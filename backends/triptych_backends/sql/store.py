@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -15,50 +15,25 @@ from triptych._internal.close_on_exit import CloseOnExit
 from triptych.contracts import Capabilities
 from triptych.errors import NotAvailableError, StoreError
 from triptych.resources.files import delete_results
-from triptych_backends.sql.change_log import SqlChanges
 from triptych_backends.sql.chunks import SqlChunks
 from triptych_backends.sql.database import Database, Searcher, SingleReads
 from triptych_backends.sql.deferred import (
-    Upsert,
     bindparam,
     case,
-    delete,
     func,
     select,
     tables as t,
 )
+from triptych_backends.sql.document_changes import SqlChanges
 from triptych_backends.sql.documents import SqlDocuments
-from triptych_backends.sql.errors import corrupt
 from triptych_backends.sql.filters import FRESH
 from triptych_backends.sql.layers import SqlLayers
+from triptych_backends.sql.settings import SqlSettings
 from triptych_backends.sql.state_loader import SqlStateLoader
 from triptych_backends.sql.transaction import Reader, Session, Transaction, find_dataset
 
 if TYPE_CHECKING:
     from triptych.records import DatasetStats, ScrubReport
-
-_OURS = "setting:"
-"""What the keys of settings begin with: the table holds other rows too."""
-
-_m = t.meta.c
-_BEGINNING = select(_m.key, _m.value).where(
-    func.substr(_m.key, 1, bindparam("length")) == bindparam("prefix")
-)
-_ONE = select(_m.value).where(_m.key == bindparam("wanted"))
-_SET = Upsert(t.meta, ("key",))
-_REMOVE = delete(t.meta).where(_m.key == bindparam("wanted"))
-
-
-def _read(session: Reader, key: str, where: str) -> str | None:
-    row = session.one(_ONE, wanted=_OURS + key)
-    return None if row is None else _text(key, row[0], where)
-
-
-def _text(key: str, value: object, where: str) -> str:
-    if not isinstance(value, str):
-        raise corrupt(where, f"the setting {key!r}")
-    return value
-
 
 _COUNTS = (
     select(
@@ -205,9 +180,8 @@ class _NoSearcher:
         """There is nothing to forget."""
 
 
-class SqlReads(SqlChanges):
-    """What a store over a `Database` can be asked, as it is now or as it was, but for searches; its
-    settings, rows of the table ``meta`` whose key says so."""
+class SqlReads(SqlChanges, SqlSettings):
+    """What a store over a `Database` can be asked, as it is now or as it was, but for searches."""
 
     database: Database
     documents: SqlDocuments
@@ -227,28 +201,6 @@ class SqlReads(SqlChanges):
         """See `Store.stats`."""
         with self.database.snapshot() as session:
             return read_stats(session, dataset_id, chunker_sig, embed_sig)
-
-    def get_setting(self, key: str) -> str | None:
-        """See `SettingsStore.get_setting`."""
-        return _read(self.database.known, key, self.database.where)
-
-    def set_setting(self, key: str, value: str | None, *, expected: str | None) -> bool:
-        """See `SettingsStore.set_setting`."""
-        with self.database.writing(_OURS) as tx:
-            if _read(tx, key, self.database.where) != expected:
-                return False
-            if value is None:
-                tx.run(_REMOVE, wanted=_OURS + key)
-            elif value != expected:
-                tx.run_many(_SET, [(_OURS + key, value)])
-            return True
-
-    def list_settings(self, prefix: str = "") -> Mapping[str, str]:
-        """See `SettingsStore.list_settings`."""
-        start = _OURS + prefix
-        rows = self.database.known.all(_BEGINNING, prefix=start, length=len(start))
-        where = self.database.where
-        return dict(sorted((key[len(_OURS) :], _text(key, value, where)) for key, value in rows))
 
 
 class SqlSnapshot(SqlReads):

@@ -8,7 +8,6 @@ from collections.abc import Collection
 from typing import Any
 
 from triptych.records import DocumentInfo, SourceDocument
-from triptych_backends.sql import document_rows as rows
 from triptych_backends.sql.deferred import (
     bindparam,
     delete,
@@ -20,12 +19,14 @@ from triptych_backends.sql.deferred import (
     tables as t,
     union_all,
 )
+from triptych_backends.sql.document_rows import COLUMNS, info_in
+from triptych_backends.sql.document_writes import DocumentRow, Replaced, source_of, write_rows
 from triptych_backends.sql.errors import corrupt
 from triptych_backends.sql.transaction import Session, Transaction
 
 _v = t.document_version.c
 _CURRENT = (
-    select(*rows.COLUMNS)
+    select(*COLUMNS)
     .join(t.dataset, t.dataset.c.id == t.document.c.dataset_id)
     .where(t.dataset.c.name == bindparam("dataset"), t.document.c.name == bindparam("name"))
 )
@@ -76,14 +77,14 @@ _DROP = delete(t.document_version).where(_v.document_id == bindparam("document")
 
 
 def write_and_keep(
-    tx: Transaction, dataset: int, changed: Collection[rows.DocumentRow], history: int
+    tx: Transaction, dataset: int, changed: Collection[DocumentRow], history: int
 ) -> None:
     """`write_rows`, keeping the newest ``history`` versions of each document beside it."""
     needed = [row.id for row in changed if any(old.stored for old in _newest(row, history))]
     # Read before they are overwritten.
     found = tx.all(_CONTENTS, ids=list(needed)) if needed else []
     contents: dict[int, bytes] = {row[0]: row[1] for row in found}
-    rows.write_rows(tx, dataset, changed)
+    write_rows(tx, dataset, changed)
     added: list[tuple[Any, ...]] = []
     for row in changed:
         for old in _newest(row, history):
@@ -107,7 +108,7 @@ def drop_versions(tx: Transaction, document: int, *, below: int | None = None) -
 def read_versions(session: Session, dataset_id: str, name: str, where: str) -> list[DocumentInfo]:
     """The current version and the kept ones, newest first, in one statement."""
     found = session.all(_VERSIONS, dataset=dataset_id, name=name)
-    return [rows.info_in(row, dataset_id, where) for row in found]
+    return [info_in(row, dataset_id, where) for row in found]
 
 
 def read_version(
@@ -117,7 +118,7 @@ def read_version(
     found = session.one(_ONE, dataset=dataset_id, name=name, wanted=version)
     if found is None:
         return None
-    row = rows.DocumentRow.read(found, where)
+    row = DocumentRow.read(found, where)
     packed = session.one(_PACKED, document=row.id, wanted=version)
     if packed is None:
         current = session.one(_CONTENT, document=row.id)
@@ -126,7 +127,7 @@ def read_version(
         content = _unpacked(packed[0], row.size)
     if hashlib.sha256(content).hexdigest() != row.content_sha256:
         raise corrupt(where, f"version {version} of {name!r} of {dataset_id!r} fails its SHA-256")
-    return rows.source_of(row, dataset_id, content.decode())
+    return source_of(row, dataset_id, content.decode())
 
 
 def _unpacked(packed: bytes, size: int) -> bytes:
@@ -137,5 +138,5 @@ def _unpacked(packed: bytes, size: int) -> bytes:
         return b"\0" * (size + 1)
 
 
-def _newest(row: rows.DocumentRow, history: int) -> list[rows.Replaced]:
+def _newest(row: DocumentRow, history: int) -> list[Replaced]:
     return row.replaced[-history:] if history else []

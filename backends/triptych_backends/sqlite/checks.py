@@ -16,8 +16,9 @@ from triptych.records.metadata import metadata_from_plain
 from triptych_backends.index import LocalIndex
 from triptych_backends.index.checks import examine_index
 from triptych_backends.sql import schema as t
-from triptych_backends.sql.document_rows import entries_of, read_system
+from triptych_backends.sql.document_rows import read_system
 from triptych_backends.sql.errors import DAMAGE
+from triptych_backends.sql.metadata_entries import entries_of
 from triptych_backends.sqlite.database import SqliteDatabase
 from triptych_backends.sqlite.invariants import INVARIANTS, Invariant, broken_references
 from triptych_backends.sqlite.session import SqliteSession

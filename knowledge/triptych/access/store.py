@@ -36,7 +36,7 @@ from triptych.records import (
 )
 from triptych.search.dataset_settings import dataset_of
 from triptych.telemetry import AnswerObserver
-from triptych.text.tokenizers import CorpusStats
+from triptych.text.bm25 import CorpusStats
 
 
 class AccessSettings:

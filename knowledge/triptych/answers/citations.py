@@ -280,14 +280,15 @@ def check_turns(conversation: Any) -> tuple[Message, ...]:
 
 
 def newest_turns(
-    turns: Sequence[Message], count: Callable[[str], int], most: int = CONVERSATION_TOKENS
+    turns: Sequence[Message], count: Callable[[str], int]
 ) -> tuple[tuple[Message, ...], int]:
-    """The last turns that fit into ``most`` tokens, as they are sent, and how many are left out.
+    """The last turns that fit into `CONVERSATION_TOKENS`, as they are sent, and how many are left
+    out.
 
     Those of the assistant lose their citations, which name sources of earlier contexts.
     """
     taken: list[Message] = []
-    room = most
+    room = CONVERSATION_TOKENS
     for turn in reversed(turns):
         content = without_citations(turn.content) if turn.role == "assistant" else turn.content
         room -= count(content)

@@ -17,7 +17,7 @@ from triptych.answers.pieces import WIDEST, Piece, fit, new_mark, render, said
 from triptych.answers.prefix import ContextPrefix, PrefixBuilder
 from triptych.answers.proof import Passage
 from triptych.answers.retrieval import ContextParameters, Retrieved, Sources, retrieve
-from triptych.contracts import ChunkRepo, DocumentRepo
+from triptych.contracts import ChunkRepo, DocumentReader, LayerRepo
 from triptych.records import Layer, Mode, Query
 from triptych.search.hydration import asks_for_headings
 from triptych.search.pipeline import SearchPipeline
@@ -38,8 +38,9 @@ class ContextBuilder:
     """What `Service.context` does."""
 
     _searches: SearchPipeline
-    _documents: DocumentRepo
+    _documents: DocumentReader
     _chunks: ChunkRepo
+    _layers: LayerRepo
     _at: Callable[..., AbstractContextManager[Past[Any]]]
     _recipe: ContextParameters = attrs.field(factory=ContextParameters)
 
@@ -62,7 +63,7 @@ class ContextBuilder:
     def _prefix(self, query: Query, settings: ContextSettings) -> ContextPrefix:
         searches = self._searches
         checked, filter_ = validate(query, searches.resolver.lanes)
-        return PrefixBuilder(*searches.sources).build(
+        return PrefixBuilder(self._documents, self._layers).build(
             searches.resolver.existing_datasets(checked),
             filter_.tree,
             settings,

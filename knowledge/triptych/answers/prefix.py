@@ -13,11 +13,10 @@ from triptych import deadlines
 from triptych._internal.wording import counted
 from triptych.answers.options import ContextSettings
 from triptych.answers.pieces import FORMATS, Citation, Piece, render_piece, said, whole
-from triptych.contracts import Store
+from triptych.contracts import DocumentReader, LayerRepo
 from triptych.contracts.pages import document_pages, pages_of
 from triptych.derivation.folder_tree import is_folder
 from triptych.derivation.layers import Inputs, all_inputs, layer_stale_reason
-from triptych.living_documents import LivingDocuments
 from triptych.records import DerivedLayer, DocumentInfo, FilterTree, Layer
 from triptych.signatures import content_sha256
 
@@ -132,10 +131,9 @@ def _mark_of(texts: Sequence[str]) -> str:
 class PrefixBuilder:
     """What `Service.context_prefix` does, over the documents and layers of one moment."""
 
-    def __init__(self, store: Store, living: LivingDocuments) -> None:
-        self._documents = store.documents
-        self._layers = store.layers
-        self._living = living
+    def __init__(self, documents: DocumentReader, layers: LayerRepo) -> None:
+        self._documents = documents
+        self._layers = layers
         self._infos: dict[tuple[str, str], DocumentInfo] = {}
         self._inputs: dict[str, Inputs] = {}
 
@@ -156,10 +154,8 @@ class PrefixBuilder:
         folders and datasets: they sum up documents that do not pass.
         """
         abstracts: list[DerivedLayer] = []
-        documents = 0
         for dataset_id in sorted(set(dataset_ids)):
             abstracts += self._abstracts(dataset_id, tree)
-            documents += self._living.count(dataset_id, where=tree)
         abstracts.sort(key=_rank)
         told = [each for each in abstracts if not is_folder(each.doc_name)]
         choice = _Choice(settings, fresh_only)
@@ -173,7 +169,7 @@ class PrefixBuilder:
             self._fill(choice, abstracts)
         pieces, text, mark = choice.written()
         held = sum(not is_folder(each.citation.doc_name) for each in pieces)
-        left_out, missing = len(told) - held, max(0, documents - len(told))
+        left_out, missing = len(told) - held, len(self._infos) - len(told)
         budget, counter = settings.prefix_tokens or 0, settings.prefix_counter
         return ContextPrefix(
             text=text,
@@ -190,17 +186,12 @@ class PrefixBuilder:
         )
 
     def _abstracts(self, dataset_id: str, tree: FilterTree | None) -> Iterator[DerivedLayer]:
-        within = self._living.narrow([dataset_id], tree)
-        if within is not None:
-            for page in document_pages(self._documents, dataset_id, within):
-                self._infos |= {(dataset_id, info.name): info for info in page}
+        for page in document_pages(self._documents, dataset_id, tree):
+            self._infos |= {(dataset_id, info.name): info for info in page}
         self._inputs[dataset_id] = all_inputs(self._layers, dataset_id)
         for layer in pages_of(self._layers, dataset_id, Layer.ABSTRACT):
-            if is_folder(layer.doc_name):
-                passes = tree is None
-            else:
-                passes = within is None or (dataset_id, layer.doc_name) in self._infos
-            if passes:
+            of_folder = tree is None and is_folder(layer.doc_name)
+            if of_folder or (dataset_id, layer.doc_name) in self._infos:
                 yield layer
 
     def _fill(self, choice: _Choice, layers: Iterable[DerivedLayer]) -> bool:
@@ -208,18 +199,13 @@ class PrefixBuilder:
         for layer in layers:
             deadlines.check("the prefix of a context")
             piece = self._piece(layer)
-            if piece is not None and not choice.take(piece):
+            if not choice.take(piece):
                 return False
         return True
 
-    def _piece(self, layer: DerivedLayer) -> Piece | None:
-        """The layer, stale where what it sums up is; None where its document is gone."""
-        place = layer.dataset_id, layer.doc_name
-        info = None
-        if not is_folder(layer.doc_name):
-            info = self._infos.get(place) or self._documents.get_info(*place)
-            if info is None:
-                return None
+    def _piece(self, layer: DerivedLayer) -> Piece:
+        """The layer, stale where what it sums up is."""
+        info = self._infos.get((layer.dataset_id, layer.doc_name))
         is_fed = partial(self._inputs[layer.dataset_id], layer.doc_name)
         return Piece(
             number=_ANY_NUMBER,

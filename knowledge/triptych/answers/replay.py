@@ -16,10 +16,10 @@ from triptych.answers.pack import ContextReceipt, ReceiptPiece
 from triptych.answers.pieces import Citation, Piece, Verification, check_format, whole
 from triptych.answers.proof import Passage, prove
 from triptych.answers.records import AnswerReceipt, Claim, messages_sha256
-from triptych.contracts import LayerRepo, VersionReader
+from triptych.contracts import DocumentReader, LayerRepo, VersionReader
 from triptych.derivation.layers import LayerService
+from triptych.derivation.versions import LAST_VERSION
 from triptych.errors import ValidationError
-from triptych.living_documents import LAST_VERSION, LivingDocuments
 from triptych.records import Layer, Message, check_text
 from triptych.signatures import content_sha256
 from triptych.text.sequence_diff import matching_blocks, unified_diff
@@ -34,7 +34,7 @@ _WORD: Final = regex.compile(
 )
 
 
-def verify(citation: Any, documents: LivingDocuments, layers: LayerService) -> Verification:
+def verify(citation: Any, documents: DocumentReader, layers: LayerService) -> Verification:
     """See `Service.verify`."""
     if not isinstance(citation, Citation):
         raise ValidationError(
@@ -204,7 +204,7 @@ class Replay:
 
 def replay(
     receipt: Any,
-    documents: LivingDocuments,
+    documents: DocumentReader,
     layers: LayerRepo,
     versions: VersionReader | None,
     answer: str | None = None,
@@ -245,7 +245,7 @@ def replay(
 
 def _answer(
     receipt: AnswerReceipt,
-    documents: LivingDocuments,
+    documents: DocumentReader,
     layers: LayerRepo,
     versions: VersionReader | None,
 ) -> Replay:
@@ -287,7 +287,7 @@ class _Reader:
     """Texts of pieces; each version of a document is read once."""
 
     def __init__(
-        self, documents: LivingDocuments, layers: LayerRepo, versions: VersionReader | None
+        self, documents: DocumentReader, layers: LayerRepo, versions: VersionReader | None
     ) -> None:
         self._documents = documents
         self._layers = layers

@@ -9,7 +9,7 @@ from typing import Final
 
 import attrs
 
-from triptych.contracts import ChunkRepo, DocumentRepo
+from triptych.contracts import ChunkRepo, DocumentReader
 from triptych.records import (
     Candidate,
     DerivedChunk,
@@ -255,7 +255,7 @@ class Source:
 class Sources:
     """Documents and their chunks, each read once."""
 
-    _documents: DocumentRepo
+    _documents: DocumentReader
     _chunks: ChunkRepo
     _read: dict[Place, Source | None] = attrs.field(factory=dict, init=False)
     _sets: dict[Place, Sequence[DerivedChunk]] = attrs.field(factory=dict, init=False)

@@ -43,6 +43,7 @@ from triptych.contracts.pages import (
 )
 from triptych.contracts.repositories import (
     ChunkRepo as ChunkRepo,
+    DocumentReader as DocumentReader,
     DocumentRepo as DocumentRepo,
     LayerRepo as LayerRepo,
     UpdateOrder as UpdateOrder,

@@ -18,7 +18,7 @@ from triptych.records import (
     SourceDocument,
     StoredUnit,
 )
-from triptych.text.tokenizers import CorpusStats
+from triptych.text.bm25 import CorpusStats
 
 if TYPE_CHECKING:
     from triptych.records import (

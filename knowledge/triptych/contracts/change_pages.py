@@ -147,13 +147,13 @@ def read_changes(
     return reader.read_changes(cursor, dataset_id=dataset_id, limit=limit)
 
 
-def check_poll(poll: object, name: str = "poll") -> float:
-    """Check that ``poll`` is a number of seconds above 0; return it. Errors call it ``name``.
+def check_poll(poll: object) -> float:
+    """Check that ``poll`` is a number of seconds above 0; return it.
 
     Raises:
         ValidationError: it is not.
     """
-    return check_number(poll, name, above=True, of="seconds")
+    return check_number(poll, "poll", above=True, of="seconds")
 
 
 def next_wait(poll: float) -> float:

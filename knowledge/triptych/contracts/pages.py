@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
-from triptych.contracts import DocumentRepo, LayerRepo
+from triptych.contracts import DocumentReader, LayerRepo
 from triptych.records import DerivedLayer, DocumentInfo, FilterTree, Layer
 from triptych.records.unread import Unread
 
@@ -13,7 +13,7 @@ _PAGE = 256
 
 
 def document_pages(
-    documents: DocumentRepo, dataset_id: str, where: FilterTree | None = None
+    documents: DocumentReader, dataset_id: str, where: FilterTree | None = None
 ) -> Iterator[Sequence[DocumentInfo]]:
     """The documents without their contents, by name: each page as it is when it is read."""
     after = ""

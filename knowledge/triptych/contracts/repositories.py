@@ -107,7 +107,43 @@ class VectorRepo(Protocol):
         ...
 
 
-class DocumentRepo(Protocol):
+class DocumentReader(Protocol):
+    """Reads the source documents: those of a `DocumentRepo`, or as many as a reader sees."""
+
+    def get(self, dataset_id: str, name: str) -> SourceDocument | None:
+        """Return the document with its exact content, or None."""
+        ...
+
+    def get_info(self, dataset_id: str, name: str) -> DocumentInfo | None:
+        """Return the document without its content, or None."""
+        ...
+
+    def list(
+        self,
+        dataset_id: str,
+        *,
+        prefix: str = "",
+        after: str = "",
+        limit: int | None = None,
+        where: FilterTree | None = None,
+    ) -> Sequence[DocumentInfo]:
+        """Return at most ``limit`` documents sorted by name, whose names start with ``prefix`` and
+        come after ``after``, and that pass ``where``. Empty for an unknown dataset.
+
+        The headings of a document are those of all chunks of its set.
+        """
+        ...
+
+    def count(self, dataset_id: str, *, where: FilterTree | None = None) -> int:
+        """Count the documents that pass ``where``; 0 for an unknown dataset."""
+        ...
+
+    def list_datasets(self) -> Sequence[str]:
+        """Return the ids of all datasets, sorted."""
+        ...
+
+
+class DocumentRepo(DocumentReader, Protocol):
     """Stores the source documents, unchanged and versioned."""
 
     def put(self, dataset_id: str, document: NewDocument) -> SourceDocument:
@@ -148,44 +184,12 @@ class DocumentRepo(Protocol):
         """
         ...
 
-    def get(self, dataset_id: str, name: str) -> SourceDocument | None:
-        """Return the document with its exact content, or None."""
-        ...
-
-    def get_info(self, dataset_id: str, name: str) -> DocumentInfo | None:
-        """Return the document without its content, or None."""
-        ...
-
-    def list(
-        self,
-        dataset_id: str,
-        *,
-        prefix: str = "",
-        after: str = "",
-        limit: int | None = None,
-        where: FilterTree | None = None,
-    ) -> Sequence[DocumentInfo]:
-        """Return at most ``limit`` documents sorted by name, whose names start with ``prefix`` and
-        come after ``after``, and that pass ``where``. Empty for an unknown dataset.
-
-        The headings of a document are those of all chunks of its set.
-        """
-        ...
-
-    def count(self, dataset_id: str, *, where: FilterTree | None = None) -> int:
-        """Count the documents that pass ``where``; 0 for an unknown dataset."""
-        ...
-
     def with_expired(self, dataset_ids: Sequence[str], moment: datetime) -> Sequence[str]:
         """Return those of ``dataset_ids`` with a document that has expired at ``moment``.
 
         Every search, list and count calls this, and filters only these datasets. Repositories do
         not hide expired documents: the Service does.
         """
-        ...
-
-    def list_datasets(self) -> Sequence[str]:
-        """Return the ids of all datasets, sorted."""
         ...
 
     def create_dataset(self, dataset_id: str) -> bool:

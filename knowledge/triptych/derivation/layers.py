@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from triptych import deadlines
-from triptych.contracts import LayerRepo
+from triptych.contracts import DocumentReader, LayerRepo
 from triptych.contracts.pages import pages_of
 from triptych.contracts.rules import missing_dataset
 from triptych.derivation.folder_tree import (
@@ -29,7 +29,6 @@ from triptych.errors import (
     NotFoundError,
     ValidationError,
 )
-from triptych.living_documents import LivingDocuments
 from triptych.records import (
     DerivedLayer,
     DerivedSig,
@@ -101,7 +100,7 @@ def all_inputs(layers: LayerRepo, dataset_id: str) -> Inputs:
 class LayerService:
     """The Service's layer methods."""
 
-    _living: LivingDocuments
+    _documents: DocumentReader
     _layers: LayerRepo
     _models: ModelSet
     _check_config: Callable[[str], None]
@@ -111,8 +110,8 @@ class LayerService:
         stored = self._layers.get(dataset_id, name, _summary_layer(layer))
         if stored is None:
             return None
-        info = None if is_folder(name) else self._living.stored.get_info(dataset_id, name)
-        if self._living.hides(info):
+        info = None if is_folder(name) else self._documents.get_info(dataset_id, name)
+        if info is None and not is_folder(name):
             return None
         return self._judged(stored, info, inputs_of(self._layers, dataset_id))
 
@@ -120,11 +119,12 @@ class LayerService:
         """All layers with their freshness."""
         kind = None if layer is None else _summary_layer(layer)
         stored = self._layers.list(dataset_id, layer=kind)
-        infos = {info.name: info for info in self._living.stored.list(dataset_id)} if stored else {}
+        infos = {info.name: info for info in self._documents.list(dataset_id)} if stored else {}
         inputs = all_inputs(self._layers, dataset_id)
-        found = ((each, infos.get(each.doc_name)) for each in stored)
         return [
-            self._judged(each, info, inputs) for each, info in found if not self._living.hides(info)
+            self._judged(each, infos.get(each.doc_name), inputs)
+            for each in stored
+            if each.doc_name in infos or is_folder(each.doc_name)
         ]
 
     def put_document_layer(
@@ -138,7 +138,7 @@ class LayerService:
     ) -> DerivedLayer:
         """Store a document's layer."""
         kind = _summary_layer(layer)
-        info = self._living.get_info(dataset_id, name)
+        info = self._documents.get_info(dataset_id, name)
         if info is None:
             raise NotFoundError(
                 f"there is no document {name!r} in {dataset_id!r} to store a layer of"
@@ -147,7 +147,7 @@ class LayerService:
             raise _moved_on(name, source_version, info.version)
         made = self._made(dataset_id, name, kind, content, prompt_sig, info)
         if not self._layers.put(made):
-            latest = self._living.stored.get_info(dataset_id, name)
+            latest = self._documents.get_info(dataset_id, name)
             raise _moved_on(name, info.version, 0 if latest is None else latest.version)
         return attrs.evolve(made, vector=None)
 
@@ -162,11 +162,9 @@ class LayerService:
     ) -> DerivedLayer:
         """Store a layer of a folder, or with ``folder`` "" the dataset's own."""
         kind = _summary_layer(layer)
-        if dataset_id not in (datasets := self._living.stored.list_datasets()):
+        if dataset_id not in (datasets := self._documents.list_datasets()):
             raise missing_dataset(dataset_id, datasets)
-        if folder and not self._living.stored.list(
-            dataset_id, prefix=folder, after=folder, limit=1
-        ):
+        if folder and not self._documents.list(dataset_id, prefix=folder, after=folder, limit=1):
             raise NotFoundError(
                 f"no document of {dataset_id!r} is in {folder!r}: there is nothing to store a "
                 "layer of"
@@ -205,7 +203,7 @@ class LayerService:
                 continue
             sig = attrs.evolve(stored.sig, embed_sig=self._models.embed_sig)
             if not is_folder(stored.doc_name):
-                info = self._living.stored.get_info(dataset_id, stored.doc_name)
+                info = self._documents.get_info(dataset_id, stored.doc_name)
                 if info is None or info.content_sha256 != sig.input_sig:
                     continue
                 sig = attrs.evolve(sig, source_version=info.version)

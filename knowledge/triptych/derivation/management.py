@@ -11,9 +11,10 @@ from triptych import deadlines
 from triptych.contracts import ChunkRepo, UpdateOrder
 from triptych.contracts.pages import document_pages
 from triptych.derivation.batches import BATCH_CHARACTERS
+from triptych.derivation.versions import put_again
 from triptych.derivation.writer import Writer
 from triptych.errors import ConflictError, PendingReviewError, ValidationError
-from triptych.living_documents import LivingDocuments, put_again
+from triptych.living_documents import LivingDocuments
 from triptych.records import (
     Condition,
     DeleteReport,

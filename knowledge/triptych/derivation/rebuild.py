@@ -8,7 +8,7 @@ import attrs
 
 from triptych import deadlines
 from triptych._internal.progress import EmbeddingProgress, Progress, ProgressCallback
-from triptych.contracts import ChunkRepo, DocumentRepo, LayerRepo
+from triptych.contracts import ChunkRepo, DocumentReader, DocumentRepo, LayerRepo
 from triptych.contracts.pages import document_pages
 from triptych.contracts.rules import has_source
 from triptych.derivation.batches import BATCH_CHARACTERS, check_progress
@@ -26,7 +26,6 @@ from triptych.records import (
     RebuildReport,
     SourceDocument,
 )
-from triptych.records.documents import has_expired
 from triptych.records.reports import summed
 from triptych.vectors.filler import FillResult, derivation_failures
 from triptych.vectors.lanes import ModelSet
@@ -197,7 +196,7 @@ def _filled(report: RebuildReport, filler: SetFiller) -> RebuildReport:
 class PendingEmbedder:
     """See `Service.embed_pending`."""
 
-    _documents: DocumentRepo
+    _documents: DocumentReader
     _chunks: ChunkRepo
     _deriver: Deriver
     _writer: Writer
@@ -264,9 +263,9 @@ class PendingEmbedder:
         )
 
     def _newest_first(self, dataset_id: str, names: Sequence[str]) -> list[str]:
-        """Those of ``names`` that are there and have not expired, newest first."""
+        """Those of ``names`` that are there, newest first."""
         infos = (self._documents.get_info(dataset_id, name) for name in names)
-        found = [info for info in infos if info is not None and not has_expired(info)]
+        found = [info for info in infos if info is not None]
         found.sort(key=lambda info: info.updated_at, reverse=True)
         return [info.name for info in found]
 

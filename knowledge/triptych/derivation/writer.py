@@ -309,7 +309,6 @@ class Writer:
         dataset_id: str,
         documents: Sequence[SourceDocument],
         filler: SetFiller,
-        input_sigs: Mapping[str, str] | None = None,
         *,
         later: bool = False,
     ) -> RefreshResult:
@@ -318,9 +317,8 @@ class Writer:
         An embedder that is quick enough, unless vectors are to come ``later``, fills the sets
         before they are stored. What lacks vectors of any kind then is given to ``filler``. A
         document that was deleted or put again meanwhile is left to whoever did that.
-        ``input_sigs`` are those of the documents, by name, as far as they are known.
         """
-        refreshed = self._refresh(dataset_id, documents, filler, input_sigs, later=later)
+        refreshed = self._refresh(dataset_id, documents, filler, {}, later=later)
         filler.vectors.check()
         return refreshed
 
@@ -329,12 +327,13 @@ class Writer:
         dataset_id: str,
         documents: Sequence[SourceDocument],
         filler: SetFiller,
-        input_sigs: Mapping[str, str] | None,
+        input_sigs: Mapping[str, str],
         *,
         later: bool,
     ) -> RefreshResult:
-        """`refresh`; where its deadline passed, `Filler.check` raises that."""
-        stale, behind = self._judged(dataset_id, documents, input_sigs or {})
+        """`refresh`; where its deadline passed, `Filler.check` raises that. ``input_sigs`` are
+        those of the documents, by name, as far as they are known."""
+        stale, behind = self._judged(dataset_id, documents, input_sigs)
         filler.vectors.later(behind)
         if not stale:
             filler.touched.update(behind)

@@ -1,6 +1,16 @@
 """The records of Triptych, each with the module that defines it."""
 
 from triptych._internal.wording import counted as counted, did_you_mean as did_you_mean
+from triptych.records.candidates import (
+    IN_ORDER as IN_ORDER,
+    Candidate as Candidate,
+    CandidateRow as CandidateRow,
+    Candidates as Candidates,
+    ChunkPlace as ChunkPlace,
+    RankedList as RankedList,
+    StoredUnit as StoredUnit,
+    TermMatches as TermMatches,
+)
 from triptych.records.changes import (
     ChangeCursor as ChangeCursor,
     ChangeEvent as ChangeEvent,
@@ -9,16 +19,18 @@ from triptych.records.changes import (
     DocumentChange as DocumentChange,
     RebuildScope as RebuildScope,
 )
-from triptych.records.documents import (
+from triptych.records.derived import (
     DatasetConfig as DatasetConfig,
     DatasetContext as DatasetContext,
     DerivedChunk as DerivedChunk,
     DerivedLayer as DerivedLayer,
     DerivedSig as DerivedSig,
     DocumentContext as DocumentContext,
+    NameState as NameState,
+)
+from triptych.records.documents import (
     DocumentInfo as DocumentInfo,
     DocumentSummary as DocumentSummary,
-    NameState as NameState,
     NewDocument as NewDocument,
     PutOutcome as PutOutcome,
     SourceDocument as SourceDocument,
@@ -49,22 +61,13 @@ from triptych.records.filters import (
     all_of as all_of,
     conditions_of as conditions_of,
     guard_of as guard_of,
-    leaves_out_expired as leaves_out_expired,
-    parse_filter as parse_filter,
+    leaves_out_few as leaves_out_few,
 )
 from triptych.records.hits import (
-    IN_ORDER as IN_ORDER,
     CacheStats as CacheStats,
-    Candidate as Candidate,
-    CandidateRow as CandidateRow,
-    Candidates as Candidates,
-    ChunkPlace as ChunkPlace,
     Evidence as Evidence,
     Hit as Hit,
-    RankedList as RankedList,
     Result as Result,
-    StoredUnit as StoredUnit,
-    TermMatches as TermMatches,
 )
 from triptych.records.metadata import (
     DATE as DATE,
@@ -95,10 +98,8 @@ from triptych.records.queries import (
     Filter as Filter,
     LayerQuery as LayerQuery,
     Query as Query,
-    QueryVariant as QueryVariant,
     QuestionOptions as QuestionOptions,
     ResolvedQuery as ResolvedQuery,
-    Rewriting as Rewriting,
     SearchOptions as SearchOptions,
     check_option_names as check_option_names,
     split_options as split_options,
@@ -121,15 +122,21 @@ from triptych.records.reports import (
     reported as reported,
     summed as summed,
 )
+from triptych.records.rewritings import (
+    QueryVariant as QueryVariant,
+    Rewriting as Rewriting,
+)
 from triptych.records.spaces import (
     AnySpace as AnySpace,
     AnyVector as AnyVector,
-    SparseVector as SparseVector,
     StoredSpace as StoredSpace,
     VectorSpace as VectorSpace,
     cosine_similarity as cosine_similarity,
     dense as dense,
     sparse as sparse,
+)
+from triptych.records.sparse_vectors import (
+    SparseVector as SparseVector,
 )
 from triptych.records.unread import Omission as Omission, Unread as Unread
 from triptych.records.values import (
@@ -162,3 +169,4 @@ from triptych.records.values import (
     to_scope as to_scope,
     whole as whole,
 )
+from triptych.records.where import parse_filter as parse_filter

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, TypeVar
 import attrs
 
 from triptych.errors import DerivationError, StoreError, TriptychError
-from triptych.records.documents import DatasetConfig
+from triptych.records.derived import DatasetConfig
 from triptych.records.spaces import StoredSpace
 from triptych.records.values import SpaceKind
 

@@ -18,16 +18,9 @@ _LISTED = re.compile(r"^__all__ = \[[^\]]*\]|\b(\w+) as \1\b", re.MULTILINE)
 _DEFINED = re.compile(r"^(?:class|def) \w+", re.MULTILINE)
 _PACKAGES = (
     *("triptych", "triptych_evaluation", "triptych_testing", "triptych_factory"),
-    *("triptych_backends", "triptych_parsers", "triptych_providers", "triptych_sources"),
-    *(
-        "triptych_postgres",
-        "triptych_qdrant",
-        "triptych_inplace",
-        "triptych_adapters",
-        "triptych_impact",
-        "triptych_server",
-    ),
-    "triptych_frameworks",
+    *("triptych_backends", "triptych_models", "triptych_parsers", "triptych_providers"),
+    *("triptych_sources", "triptych_postgres", "triptych_qdrant", "triptych_inplace"),
+    *("triptych_adapters", "triptych_impact", "triptych_server", "triptych_frameworks"),
 )
 _PRIVATE = re.compile(
     r"\._|__pycache__|_backends\.(index|sql)\b|_adapters\.cli\b|_server\.console\b"

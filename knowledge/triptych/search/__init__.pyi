@@ -1,17 +1,18 @@
 """The steps of a search, each with the module that defines it."""
 
-from triptych.search.answerability import (
+from triptych.search.cache_options import SemanticCache as SemanticCache
+from triptych.search.calibration import (
     SIGNALS as SIGNALS,
     Calibration as Calibration,
     HeldOut as HeldOut,
     LaneModel as LaneModel,
     lanes_key as lanes_key,
 )
-from triptych.search.cache_options import SemanticCache as SemanticCache
 from triptych.search.code_ranking import CodeRanking as CodeRanking
 from triptych.search.dataset_settings import GOLDEN_SETTINGS as GOLDEN_SETTINGS
 from triptych.search.diversity import MMR as MMR, NearDuplicates as NearDuplicates
 from triptych.search.engine import SearchEngine as SearchEngine
+from triptych.search.expansion import Neighbours as Neighbours, Parents as Parents
 from triptych.search.file_location import (
     check_sync_roots as check_sync_roots,
     synced_folders as synced_folders,
@@ -38,8 +39,6 @@ from triptych.search.pipeline_record import (
 )
 from triptych.search.postprocessing import (
     KeywordBoost as KeywordBoost,
-    Neighbours as Neighbours,
-    Parents as Parents,
     PerDocument as PerDocument,
 )
 from triptych.search.query import (

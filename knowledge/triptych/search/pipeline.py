@@ -70,11 +70,6 @@ class SearchPipeline:
     resolver: RequestResolver = attrs.field(init=False)
     _hydrator: Hydrator = attrs.field(init=False)
 
-    @property
-    def sources(self) -> tuple[Store, LivingDocuments]:
-        """What is searched: the store, and the documents in it that there are to find."""
-        return self._store, self._living
-
     @resolver.default
     def _make_resolver(self) -> RequestResolver:
         chunks, lanes = self._store.chunks, self._engine.lanes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import attrs
@@ -42,15 +41,6 @@ _MOST_BOOST = 1000
 _LEAST_DEPTH = 30  # candidates a lane brings to fusion at least: docs/explanation/retrieval.md
 
 
-Moment = int | datetime
-"""A time in UTC, or the maximum version of documents."""
-
-_MOMENTS = (
-    "give a datetime, its ISO 8601 text such as '2026-11-01T12:00', or a version from 1 up as a "
-    "whole number"
-)
-
-
 def validate(query: Query, lanes: Collection[str] | None = None) -> tuple[Query, Filter]:
     """Return the query with every field in its canonical type, and its filter.
 
@@ -60,7 +50,7 @@ def validate(query: Query, lanes: Collection[str] | None = None) -> tuple[Query,
         ValidationError: a field is invalid; the message names it and says what can.
     """
     text, each = check_text(query.text, "the query"), query.per_document
-    tree = parse_filter(query.where)
+    tree = None if query.where == {} else parse_filter(query.where)
     if not has_words(text):
         if tree is None:
             raise ValidationError("the query is empty: give it at least one word")
@@ -89,8 +79,11 @@ def validate(query: Query, lanes: Collection[str] | None = None) -> tuple[Query,
         offset=_offset(query.offset, query.top_k),
         per_document=None if each is None else check_whole(each, "per_document", least=1),
         conversation=check_conversation(query.conversation),
-        as_of=None if query.as_of is None else to_moment(query.as_of),
     )
+    if query.as_of is not None:
+        from triptych.search.past.moments import to_moment  # most searches are of now
+
+        judged = attrs.evolve(judged, as_of=to_moment(query.as_of))
     _check_words(text, judged.offset + judged.top_k)
     named = judged.dataset_ids or judged.dataset_id
     if judged.dataset_ids and judged.dataset_id:
@@ -279,44 +272,3 @@ def _min_scores(value: Any, lanes: Collection[str] | None) -> dict[str, float]:
                 f"min_scores names the lane {lane!r}; the lanes are {' and '.join(lanes)}"
             )
     return {lane: _number(score, f"min_scores[{lane!r}]") for lane, score in value.items()}
-
-
-def to_moment(value: Any) -> Moment:
-    """Return the moment that ``as_of`` means. A time without an offset is in UTC.
-
-    Raises:
-        ValidationError: it is no moment, or one in the future.
-    """
-    given = value
-    if isinstance(value, str):
-        value = _read_moment(value.strip())
-    if isinstance(value, int) and not isinstance(value, bool):
-        if value < 1:
-            raise ValidationError(f"as_of is version {value}: {_MOMENTS}")
-        return value
-    if not isinstance(value, datetime):
-        raise ValidationError(f"as_of is no moment: {given!r:.60}; {_MOMENTS}")
-    try:
-        moment = aware(value).astimezone(UTC)
-    except (OverflowError, ValueError):
-        raise ValidationError(f"as_of lies beyond all times: {given!r:.60}; {_MOMENTS}") from None
-    if moment > datetime.now(UTC):
-        raise ValidationError(
-            f"as_of lies in the future: {moment.isoformat()}; leave it out to search the current "
-            "state"
-        )
-    return moment
-
-
-def _read_moment(text: str) -> Any:
-    if text.isascii() and text.isdigit():
-        return int(text[:20])  # no version has more digits
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        return None
-
-
-def aware(time: datetime) -> datetime:
-    """``time``, in UTC if it has no offset."""
-    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)

@@ -10,7 +10,7 @@ import attrs
 from triptych.contracts import ChunkRepo, DocLevelSearcher
 from triptych.contracts.rules import CHANGE_MODEL, missing_dataset
 from triptych.errors import ModelMismatchError, NotAvailableError, ValidationError
-from triptych.living_documents import LivingDocuments, count_waiting
+from triptych.living_documents import LivingDocuments
 from triptych.records import (
     Candidate,
     Candidates,
@@ -281,8 +281,7 @@ class RequestResolver:
         return LaneChoice(mode=mode, datasets_of=datasets_of, lanes=runs, warnings=warnings)
 
     def _waiting(self, dataset_ids: Sequence[str], lane: Lane[Any]) -> int:
-        living = self._living
-        return count_waiting(living.stored, self._chunks, dataset_ids, lane.space, living.moment)
+        return self._living.count_waiting(self._chunks, dataset_ids, lane.space)
 
     def existing_datasets(self, query: Query) -> tuple[str, ...]:
         """Return the datasets that a validated query names.

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from triptych import telemetry
 from triptych.contracts.models import how_to_set
+from triptych.derivation.versions import put_again, unified_diff
 from triptych.errors import NotAvailableError, ValidationError
-from triptych.living_documents import put_again, unified_diff
 from triptych.records import (
     DerivedLayer,
     DocumentInfo,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ import attrs
 
 from triptych.contracts import Capabilities, ChangeReader, Retriever, Store
 from triptych.errors import NotAvailableError, ValidationError
-from triptych.living_documents import LivingDocuments, VersionHistory, living_stats
+from triptych.living_documents import LivingDocuments, living_stats
 from triptych.records import CacheStats, Mode
 from triptych.search.answerability import ResultJudge
 from triptych.search.code_ranking import CodeRanking
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from triptych.derivation.layers import LayerService
     from triptych.derivation.management import DocumentManager
     from triptych.derivation.rebuild import PendingEmbedder, RebuildRunner
+    from triptych.derivation.versions import VersionHistory
     from triptych.derivation.writer import Writer
     from triptych.records import DatasetStats, Query
     from triptych.search.past.stores import Past, PastStores
@@ -62,10 +62,10 @@ class Parts:
         *,
         caller: Sequence[object] = (),
         base: Parts | None = None,
-        moment: datetime | None = None,
+        timeless: bool = False,
     ) -> None:
-        """Make them; ``base`` are those of the Service that these share a store with. What had
-        expired at ``moment`` is not there to find; None: now.
+        """Make them; ``base`` are those of the Service that these share a store with. ``timeless``
+        says that the store is of a moment of the past.
 
         Raises:
             ValidationError: ``options.lanes`` names a lane that there is not, or a lane has no
@@ -81,7 +81,7 @@ class Parts:
         can = self.capabilities
         self._past: PastStores[Parts] | None = None
         self._making = threading.Lock()
-        self.living: LivingDocuments = LivingDocuments(store.documents, moment)
+        self.living: LivingDocuments = LivingDocuments(store.documents, timeless)
         self.models: ModelSet = options.models
         check_keeps(store.chunks, self.models)
         if options.executor is not None:
@@ -187,7 +187,7 @@ class Parts:
             yield past
 
     def _over(self, store: Store, retrievers: Sequence[Retriever]) -> Parts:
-        """The same over the store of a moment, in which nothing expires."""
+        """The same over the store of a moment."""
         options, names = self.options, {each.name for each in retrievers}
         lost = {each.name for each in options.retrievers} - names
         kinds = store.chunks.kinds
@@ -203,7 +203,7 @@ class Parts:
             executor=None,
             observer=None,
         )
-        return Parts(store, here, moment=datetime.min.replace(tzinfo=UTC))
+        return Parts(store, here, timeless=True)
 
     def close(self) -> None:
         """End the threads, and close the stores of the past."""
@@ -253,6 +253,8 @@ class Parts:
     @cached_property
     def history(self) -> VersionHistory:
         """Reads old versions."""
+        from triptych.derivation.versions import VersionHistory
+
         return VersionHistory(self.capabilities.versions, self.living)
 
     @cached_property
@@ -269,10 +271,8 @@ class Parts:
         """Makes pending vectors."""
         from triptych.derivation.rebuild import PendingEmbedder
 
-        store = self.store
-        return PendingEmbedder(
-            store.documents, store.chunks, self.deriver, self.writer, self.layers, self.stats
-        )
+        parts = self.deriver, self.writer, self.layers, self.stats
+        return PendingEmbedder(self.living, self.store.chunks, *parts)
 
     def stats(self, dataset_id: str) -> DatasetStats | None:
         """The statistics of a dataset, None if it does not exist."""
@@ -287,8 +287,9 @@ class Parts:
         from triptych.answers.context import ContextBuilder
         from triptych.answers.retrieval import ContextParameters
 
-        store, recipe = self.store, self.options.context or ContextParameters()
-        return ContextBuilder(self.searches, store.documents, store.chunks, self.at, recipe)
+        chunks, layers = self.store.chunks, self.store.layers
+        recipe = self.options.context or ContextParameters()
+        return ContextBuilder(self.searches, self.living, chunks, layers, self.at, recipe)
 
     @cached_property
     def answerer(self) -> Answerer:

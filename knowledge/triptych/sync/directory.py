@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
+import attrs
+
 from triptych._internal.progress import ProgressCallback
 from triptych._open import every_format
 from triptych.errors import NotFoundError, TriptychError, ValidationError
@@ -219,6 +221,10 @@ class DirectorySync:
                 # Before: while it runs, too, nobody outside may name documents as the folder's.
                 self._remember_folders(dataset_id)
                 report = one.run(names, progress)
+                if names is None:
+                    # The files of these roots decide about their own documents.
+                    expired = target_of(self._service).expire(dataset_id, one.keys)
+                    report = attrs.evolve(report, expired=expired)
             finally:
                 del self._running[dataset_id]
                 if names is None and one.changed:

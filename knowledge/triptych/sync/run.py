@@ -11,8 +11,8 @@ import attrs
 from triptych import deadlines
 from triptych._internal.concurrency import map_ordered
 from triptych._internal.progress import Progress, ProgressCallback
+from triptych.derivation.versions import put_again
 from triptych.errors import CancelledError, ConflictError, StoreAwayError, TriptychError
-from triptych.living_documents import put_again
 from triptych.parsing.files import Skipped
 from triptych.records import DocumentInfo, EmbedReport, Failure, NewDocument, PutReport
 from triptych.records.documents import living_version
@@ -102,11 +102,11 @@ class SyncRun:
     changed: bool = attrs.field(default=False, init=False)
     links: bool = attrs.field(default=False, init=False)
     _target: SyncTarget = attrs.field(init=False)
-    _keys: frozenset[str] = attrs.field(init=False)
+    keys: frozenset[str] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self._target = target_of(self._service)
-        self._keys = frozenset(key for root, _ in self._roots for key in root.keys)
+        self.keys = frozenset(key for root, _ in self._roots for key in root.keys)
 
     def run(self, names: Sequence[str] | None, progress: ProgressCallback | None) -> SyncReport:
         """Sync all files, or those of ``names``."""
@@ -117,11 +117,7 @@ class SyncRun:
             more, again = self._round(again, progress, last=not left)
             # These files were counted in the first round.
             report = attrs.evolve(report + more, checked=report.checked, skipped=report.skipped)
-        return report if names is not None else attrs.evolve(report, expired=self._expire())
-
-    def _expire(self) -> int:
-        """Delete what has expired and is of none of these roots, whose files decide; how many."""
-        return self._target.expire(self._dataset_id, self._keys)
+        return report
 
     def plan(self) -> SyncPlan:
         """What `run` would do."""
@@ -215,7 +211,7 @@ class SyncRun:
             info = found.infos.get(file.name)
             task = Task(
                 file=file,
-                own_keys=self._keys,
+                own_keys=self.keys,
                 info=info,
                 fresh=info is not None and found.states.get(file.name) != "stale",
                 known=self._known[file.root].get(file.relative),
@@ -263,7 +259,7 @@ class SyncRun:
         task = failed.task
         if failed.outcome != "failed" or task.info is None or task.fresh:
             return None
-        if task.info.system.sync_root not in self._keys:
+        if task.info.system.sync_root not in self.keys:
             return None
         stored = self._target.document(self._dataset_id, task.info.name)
         if stored is None:
@@ -324,7 +320,7 @@ class SyncRun:
         gone += [
             each.task.info
             for each in work.of("left out")
-            if each.task.info is not None and each.task.info.system.sync_root in self._keys
+            if each.task.info is not None and each.task.info.system.sync_root in self.keys
         ]
         deleting = {
             key

@@ -133,7 +133,7 @@ class SourceSync:
             if self._known is None:
                 self._known = load_state(self._file) if self._file is not None else {}
             scanner = self._scanner(self._known)
-            run = _Run(
+            run = SyncRun(
                 self._service,
                 self.root.dataset_id,
                 [(self.root, scanner)],
@@ -161,11 +161,6 @@ class SourceSync:
 
 
 _IGNORES = IgnoreStack()
-
-
-class _Run(SyncRun):
-    def _expire(self) -> int:
-        return 0  # what other sources and folders brought in is theirs
 
 
 class SourceScanner(Scanner):

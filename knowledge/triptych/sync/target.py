@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Literal
 
 import attrs
@@ -33,7 +32,6 @@ from triptych.records import (
     SourceDocument,
     Vector,
 )
-from triptych.records.documents import expired_by
 from triptych.records.reports import Summed
 from triptych.records.spaces import dense
 from triptych.service import KnowledgeBase, Service, service_of
@@ -142,12 +140,7 @@ class SyncTarget:
 
     def expire(self, dataset_id: str, but: Collection[str]) -> int:
         """Delete what has expired, but for the documents of the roots ``but``; how many."""
-        documents, now = self._local.documents, datetime.now(UTC)
-        if not documents.with_expired([dataset_id], now):
-            return 0
-        found = documents.list(dataset_id, where=expired_by(now))
-        names = [info.name for info in found if info.system.sync_root not in but]
-        return remove_expired(documents, dataset_id, names) if names else 0
+        return remove_expired(self._local.documents, dataset_id, kept_roots=but)
 
     def layered(self, dataset_id: str, names: Collection[str]) -> set[str]:
         """Those of ``names`` that have layers."""

@@ -1,6 +1,7 @@
 """Text analysis: the analyzer of all backends, and helpers that use it."""
 
 from triptych.text.analyzer import ANALYZER_VERSION, AUTO, Analyzer, get_analyzer, languages
+from triptych.text.bm25 import CorpusStats, corpus_stats, score_text
 from triptych.text.escapes import decode
 from triptych.text.injection import Sign
 from triptych.text.labels import BESIDE, LABELLED_K1, TEXT_WEIGHT, headings_in, label_of, titles_of
@@ -10,13 +11,10 @@ from triptych.text.snippets import matches, snippet
 from triptych.text.term_ids import Numbering
 from triptych.text.tokenizers import (
     CJKTokenizer,
-    CorpusStats,
     SimpleTokenizer,
     Tokenizer,
-    corpus_stats,
     detect_tokenizer,
     extract_keywords,
-    score_text,
 )
 from triptych.text.unseen import diff_lines, visible
 from triptych.text.words import WORD_CHARACTER, normalize, query_terms, split_words

@@ -24,10 +24,6 @@ from triptych.errors import (
 from triptych.vectors.refused import RefusedTexts, refused_before
 from triptych.vectors.workers import Workers
 
-_CHEAP = 0.02
-"""A call that is shorter than so many seconds costs little more than claiming its texts."""
-
-
 EMBED_BATCH = 64
 _SMALLEST_BATCH = 8
 _CALL_SECONDS = 2.0

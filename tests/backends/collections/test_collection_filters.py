@@ -13,16 +13,15 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 from support.examples import examples
-from triptych.records import ChunkQuery, Filter, Mode, parse_filter
-from triptych.search.hydration import subject_of
+from triptych.records import ChunkQuery, Filter, Mode, document_subject, parse_filter
 
 pytest.importorskip("qdrant_client")
 pytest.importorskip("qdrant_edge")
 
 from support.edge_points import EdgePoints, LocalPoints
-from triptych_backends.embedders import HashEmbedder
 from triptych_inplace import InPlaceStore, TableSpec
 from triptych_inplace.qdrant import CollectionSource
+from triptych_models import HashEmbedder
 
 Engine: TypeAlias = EdgePoints | LocalPoints
 
@@ -170,7 +169,7 @@ def test_a_filter_selects_what_it_admits(store: InPlaceStore, where: dict[str, A
     assert tree is not None
     every = store.documents.list("t")
     assert len(every) == POINTS
-    expected = [info.name for info in every if tree.admits(subject_of(info.name, info, []))]
+    expected = [info.name for info in every if tree.admits(document_subject(info))]
     assert [info.name for info in store.documents.list("t", where=tree)] == expected
     query = ChunkQuery(
         dataset_ids=["t"],

@@ -20,7 +20,7 @@ from triptych import (
 )
 from triptych.access import Access
 from triptych.search import Pipeline
-from triptych_backends.embedders import HashEmbedder
+from triptych_models import HashEmbedder
 
 pytest.importorskip("qdrant_client")
 pytest.importorskip("qdrant_edge")

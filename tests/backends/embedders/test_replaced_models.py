@@ -13,9 +13,7 @@ from support import onnx_models, splade_models
 from support.folder_models import onnx_folder, static_folder, write_json
 from support.rows import each_row
 from triptych.errors import ProviderError
-from triptych_backends.embedders import OnnxEmbedder, StaticEmbedder
-from triptych_backends.rerankers import CrossEncoder
-from triptych_backends.sparse_encoders import SpladeEncoder
+from triptych_models import CrossEncoder, OnnxEmbedder, SpladeEncoder, StaticEmbedder
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("safetensors")

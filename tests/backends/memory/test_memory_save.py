@@ -10,6 +10,7 @@ import attrs
 import numpy as np
 import pytest
 
+from support.rich_stores import contents
 from triptych.errors import StoreError
 from triptych.records import (
     NO_CHUNK,
@@ -28,7 +29,6 @@ from triptych.records import (
 from triptych.signatures import document_info
 from triptych_backends.memory import ChunkSetState, DatasetState, MemoryStore
 from triptych_testing.builders import fill, filter_of, keyword_query, layer_of, put
-from triptych_testing.reopen import everything
 
 SIG = DerivedSig(source_version=1, chunker_sig="c", embed_sig="e", input_sig="i")
 CONFIG = DatasetConfig(chunker_sig="c", embed_sig="e")
@@ -157,7 +157,8 @@ def test_each_write_is_saved_once_and_a_read_never() -> None:
         put(store, "north", "a", "fish")
         assert [list(state["north"].documents) for state in saved] == [["a"]]
         put(store, "north", "a", "fish")
-        everything(store)
+        contents(store)
+        store.chunks.search(keyword_query("fish", "north"))
         store.stats("north", chunker_sig="", embed_sig="")
         assert len(saved) == 1
         news = [NewDocument(name=name, content="fish") for name in "bc"]
@@ -178,7 +179,7 @@ def test_a_write_that_cannot_be_saved_is_undone_and_keys_stay_good() -> None:
         fill(store, "north", {"a": "red fish", "b": "blue fish"})
         assert store.layers.put(layer_of(store, "north", "a", "fish"))
         put(store, "north", "b", "blue fish", tag="new")
-        before = everything(store)
+        before = contents(store)
         keys = [found.key for found in store.chunks.search(keyword_query("fish", "north"))]
         assert len(keys) == 2
         fails.append(True)
@@ -192,7 +193,7 @@ def test_a_write_that_cannot_be_saved_is_undone_and_keys_stay_good() -> None:
         ):
             with pytest.raises(StoreError, match="the disk is full"):
                 write()
-            assert everything(store) == before
+            assert contents(store) == before
             assert list(store.chunks.fetch(keys)) == keys
         fails.clear()
         assert store.layers.put(layer_of(store, "north", "a", "of fish"))

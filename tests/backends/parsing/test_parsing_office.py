@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from support.document_files import WORD, make_docx, make_pptx, make_xlsx, repacked, zipped
+from support.examples import examples
 from support.rows import each_row
 from triptych.chunking import default_chunkers
 from triptych.errors import ParseError
 from triptych.parsing import ParsedFile, ParseLimits
 from triptych_parsers import default_parser
-from triptych_parsers.number_formats import shown_number
 
 for library in ("docx", "pptx", "openpyxl"):
     pytest.importorskip(library)
@@ -284,20 +284,15 @@ WRAPPERS = st.recursive(
 
 
 @given(st.lists(WRAPPERS, min_size=1, max_size=4))
+@settings(max_examples=examples(25), deadline=None)
 def test_all_runs_are_in_the_text_however_they_are_nested(wrapped: list[str]) -> None:
     from xml.etree import ElementTree
 
-    from triptych.parsing import ContentBuilder
-    from triptych_parsers.word import read_docx
-    from triptych_parsers.worker import Reading
-
     root = f"<w:document {SPACES}><w:body>{para(''.join(wrapped))}</w:body></w:document>"
-    builder = ContentBuilder("a", 10_000)
-    reading = Reading("a", package("word/document.xml", root), ParseLimits(), builder)
-    read_docx(reading)
+    parsed = read("a.docx", package("word/document.xml", root))
     shown = "".join(each for each in ElementTree.fromstring(root).itertext())
-    assert builder.content == f"{shown}\n"
-    assert not reading.omissions
+    assert parsed.content == f"{shown}\n"
+    assert not parsed.omissions
 
 
 # PowerPoint
@@ -388,50 +383,71 @@ def test_a_damaged_part_is_named_and_the_others_are_read() -> None:
 # Excel
 
 
-@each_row(
-    ("value", "code", "shown"),
-    [
-        ("0.125", "0.0%", "12.5%"),
-        ("7", "00000", "00007"),
-        ("2.5", "0", "3"),
-        ("1234567.891", "#,##0.00", "1,234,567.89"),
-        ("-5", "0;(0)", "(5)"),
-        ("-5.25", "0.0", "-5.3"),
-        ("0", '0.0;-0.0;"none"', "none"),
-        ("1234.5", '_-* #,##0.00\\ "€"_-;-* #,##0.00', "1,234.50 €"),
-        ("1234.5", "[$$-409]#,##0.00", "$1,234.50"),
-        ("12345678", "0.0,,", "12.3"),
-        ("5551234567", "(###) ###-####", "(555) 123-4567"),
-        ("12000", "0.00E+00", "1.20E+04"),
-        ("3", '0" kg"', "3 kg"),
-        ("0.30000000000000004", "General", "0.3"),
-        ("46024", "dd.mm.yyyy", "02.01.2026 (2026-01-02)"),
-        ("46024", "d mmm yy", "2 Jan 26 (2026-01-02)"),
-        ("46024", "yyyy-mm-dd h:mm:ss", "2026-01-02"),
-        ("46024.5", "yyyy-mm-dd h:mm:ss", "2026-01-02 12:00:00"),
-        ("0.5208333333", "h:mm", "12:30"),
-        ("0.75", "h:mm AM/PM", "6:00 PM"),
-        ("1.5", "[h]:mm", "36:00"),
-        ("1", "yyyy-mm-dd", "1900-01-01"),
-        ("-1", "yyyy", "-1"),  # a sheet shows #####
-        ("5", ";;;", "5"),
-        ("0.5", "# ?/?", "0.5"),
-        ("5", "[>9]0.0;0.00", "5"),
-        ("#REF!", "0", "#REF!"),
-    ],
-)
-def test_numbers_and_dates_are_as_the_sheet_shows_them(value: str, code: str, shown: str) -> None:
-    assert shown_number(value, code) == shown
+NUMBERS = [
+    ("0.125", "0.0%", "12.5%"),
+    ("7", "00000", "00007"),
+    ("2.5", "0", "3"),
+    ("1234567.891", "#,##0.00", "1,234,567.89"),
+    ("-5", "0;(0)", "(5)"),
+    ("-5.25", "0.0", "-5.3"),
+    ("0", '0.0;-0.0;"none"', "none"),
+    ("1234.5", '_-* #,##0.00\\ "€"_-;-* #,##0.00', "1,234.50 €"),
+    ("1234.5", "[$$-409]#,##0.00", "$1,234.50"),
+    ("12345678", "0.0,,", "12.3"),
+    ("5551234567", "(###) ###-####", "(555) 123-4567"),
+    ("12000", "0.00E+00", "1.20E+04"),
+    ("3", '0" kg"', "3 kg"),
+    ("0.30000000000000004", "General", "0.3"),
+    ("46024", "dd.mm.yyyy", "02.01.2026 (2026-01-02)"),
+    ("46024", "d mmm yy", "2 Jan 26 (2026-01-02)"),
+    ("46024", "yyyy-mm-dd h:mm:ss", "2026-01-02"),
+    ("46024.5", "yyyy-mm-dd h:mm:ss", "2026-01-02 12:00:00"),
+    ("0.5208333333", "h:mm", "12:30"),
+    ("0.75", "h:mm AM/PM", "6:00 PM"),
+    ("1.5", "[h]:mm", "36:00"),
+    ("1", "yyyy-mm-dd", "1900-01-01"),
+    ("-1", "yyyy", "-1"),  # a sheet shows #####
+    ("5", ";;;", "5"),
+    ("0.5", "# ?/?", "0.5"),
+    ("5", "[>9]0.0;0.00", "5"),
+    ("#REF!", "0", "#REF!"),
+]
 
 
-@given(st.floats(), st.text('0#?.,%;/@"\\_*[$€-]hmsdyAPE+ ', max_size=12))
-def test_any_number_in_any_format_is_shown_as_something(value: float, code: str) -> None:
-    assert shown_number(repr(value), code)
+def test_numbers_and_dates_are_as_the_sheet_shows_them() -> None:
+    shown = shown_of([(value, code) for value, code, _ in NUMBERS])
+    assert shown == [each for *_, each in NUMBERS]
 
 
-@given(st.integers(-(10**12), 10**12))
-def test_a_number_with_separators_is_that_number(value: int) -> None:
-    assert shown_number(str(value), "#,##0") == f"{value:,}"
+formats = st.text('0#?.,%;/@"\\_*[$€-]hmsdyAPE+ ', max_size=12)
+
+
+@given(st.lists(st.tuples(st.floats(), formats), min_size=1, max_size=20))
+@settings(max_examples=examples(20), deadline=None)
+def test_any_number_in_any_format_is_shown_as_something(cells: list[tuple[float, str]]) -> None:
+    shown = shown_of([(repr(value), code) for value, code in cells])
+    assert len(shown) == len(cells)
+    assert all(shown)
+
+
+@given(st.lists(st.integers(-(10**12), 10**12), min_size=1, max_size=20))
+@settings(max_examples=examples(20), deadline=None)
+def test_a_number_with_separators_is_that_number(values: list[int]) -> None:
+    assert shown_of([(str(value), "#,##0") for value in values]) == [f"{n:,}" for n in values]
+
+
+def shown_of(cells: Sequence[tuple[str, str]]) -> list[str]:
+    """What the sheet of a workbook shows of these values, each in its number format."""
+
+    def fill(sheet: Any) -> None:
+        sheet.append(["V"])
+        for row, (value, code) in enumerate(cells, start=2):
+            cell = sheet.cell(row, 1, value)
+            cell.data_type = "n"
+            cell.number_format = code
+
+    content = workbook(fill).content
+    return [line.removeprefix("V: ") for line in content.splitlines() if line.startswith("V: ")]
 
 
 def workbook(fill: Any) -> ParsedFile:

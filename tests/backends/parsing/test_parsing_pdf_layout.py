@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
+import re
 import zlib
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -21,9 +22,6 @@ from triptych.chunking import default_chunkers
 from triptych.parsing import ContentBuilder, ParseLimits
 from triptych_parsers import PdfParser
 from triptych_parsers.pdf import read_pdf
-from triptych_parsers.pdf_headings import sized_headings
-from triptych_parsers.pdf_layout import Line
-from triptych_parsers.pdf_tables import Glyph
 from triptych_parsers.worker import Reading
 
 Rows = Sequence[Sequence[str]]
@@ -226,44 +224,50 @@ def test_every_cell_of_a_ruled_table_comes_back(rows: list[list[str]]) -> None:
     assert found == rows
 
 
-def set_line(text: str, size: float, at: float, left: float = 72.0) -> Line:
-    """A line whose middle is ``at`` points above the foot of its page."""
-    glyphs = [
-        Glyph(letter, left + number, left + number + 1, at, size, False)
-        for number, letter in enumerate(text.replace(" ", ""))
-    ]
-    return Line(text, size, len(glyphs), glyphs)
+class Line(NamedTuple):
+    """A line of a page: its size in points, and where it begins."""
+
+    text: str
+    size: float
+    bottom: float
+    left: float = 72.0
 
 
 def headings_in(*lines: Line) -> list[str]:
-    found = sized_headings([lines])
-    return [text for _, text in found.get(0, [])]
+    canvas_of: Any = import_module("reportlab.pdfgen.canvas")
+    out = io.BytesIO()
+    canvas = canvas_of.Canvas(out, invariant=1)
+    for line in lines:
+        canvas.setFont("Helvetica", line.size)
+        canvas.drawString(line.left, line.bottom, line.text)
+    canvas.save()
+    return re.findall(r"^#+ (.*)$", here(out.getvalue()).builder.content, re.MULTILINE)
 
 
-SMALL_PRINT = [set_line(f"[{at}] A. Author, A book, 2001.", 7, 200 - 9 * at) for at in range(12)]
+SMALL_PRINT = [Line(f"[{at}] A. Author, A book, 2001.", 7, 200 - 9 * at) for at in range(12)]
 
 
 def test_a_line_within_a_paragraph_is_no_heading_where_small_print_is_most() -> None:
-    body = [set_line("Words of the text itself.", 7.5, 500 - 10 * at) for at in range(5)]
-    body[2] = set_line("Words with a formula in", 9, 480)
+    body = [Line("Words of the text itself.", 7.5, 500 - 10 * at) for at in range(5)]
+    body[2] = Line("Words with a formula in", 9, 480)
     assert headings_in(*body, *SMALL_PRINT) == []
-    apart = [set_line("Results", 9, 520), *body[:2], *body[3:]]
+    apart = [Line("Results", 9, 520), *body[:2], *body[3:]]
     assert headings_in(*apart, *SMALL_PRINT) == ["Results"]
 
 
 def test_a_paragraph_in_large_type_is_no_heading_and_a_title_of_two_lines_is() -> None:
-    abstract = [set_line("All of this abstract is large.", 12, 600 - 14 * at) for at in range(4)]
+    abstract = [Line("All of this abstract is large.", 12, 600 - 14 * at) for at in range(4)]
     assert headings_in(*abstract, *SMALL_PRINT, *SMALL_PRINT) == []
-    title = [set_line("A long title of", 12, 600), set_line("two lines", 12, 586)]
+    title = [Line("A long title of", 12, 600), Line("two lines", 12, 586)]
     assert headings_in(*title, *SMALL_PRINT) == ["A long title of", "two lines"]
 
 
 def test_the_rest_of_a_sentence_is_no_heading() -> None:
-    lines = [set_line("and so it ends", 12, 600), set_line(", Ada", 12, 500)]
+    lines = [Line("and so it ends", 12, 600), Line(", Ada", 12, 500)]
     assert headings_in(*lines, *SMALL_PRINT) == []
 
 
 def test_a_heading_at_the_head_of_a_column_stands_under_nothing() -> None:
-    left = [set_line("Words of the text itself.", 7.5, 120 - 10 * at) for at in range(3)]
-    right = [set_line("Methods", 10, 700, left=320.0), set_line("Words.", 7.5, 685, left=320.0)]
+    left = [Line("Words of the text itself.", 7.5, 120 - 10 * at) for at in range(3)]
+    right = [Line("Methods", 10, 700, left=320.0), Line("Words.", 7.5, 685, left=320.0)]
     assert headings_in(*left, *right, *SMALL_PRINT) == ["Methods"]

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from support.http_library import httpx
 from triptych import Message
 from triptych.errors import ValidationError
 from triptych_providers import Connection, OpenAILLM
-from triptych_providers.arguments import httpx
 
 ROOT = Path(__file__).parents[3]
 OVER = os.environ.get("TRIPTYCH_TEST_OVER", "httpx2")

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from support.examples import examples
+from support.http_library import httpx
 from support.rows import each_row
 from triptych import Message
 from triptych.errors import ProviderError
@@ -29,7 +30,6 @@ from triptych_providers import (
     VoyageEmbedder,
     VoyageReranker,
 )
-from triptych_providers.arguments import httpx
 from triptych_providers.response_parsing import rows_of
 
 pytestmark = pytest.mark.property

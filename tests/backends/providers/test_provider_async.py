@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from support.http_library import httpx
 from support.provider_server import (
     Asked,
     ProviderServer,
@@ -27,14 +28,13 @@ from support.sync_folder import until
 from triptych import Message
 from triptych.contracts import AsyncEmbedder, AsyncLLM
 from triptych.errors import ProviderError, ValidationError
-from triptych_backends.embedders import HashEmbedder
+from triptych_models import HashEmbedder
 from triptych_providers import (
     Connection,
     OpenAIEmbedder,
     OpenAILLM,
     Retries,
 )
-from triptych_providers.arguments import httpx
 from triptych_testing import lacking
 
 ASK = [Message(role="user", content="?")]

@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 import pytest
 
 import triptych
-from support.awaited import AwaitedLLM
+from support.awaited import AwaitedLLM, RemoteLLM
+from support.http_library import httpx
 from support.provider_server import (
     Answerer,
     Asked,
@@ -47,8 +48,6 @@ from triptych_providers import (
     Retries,
     Timeouts,
 )
-from triptych_providers.arguments import httpx
-from triptych_providers.chat import RemoteLLM
 
 KEY = "sk-test-0123456789abcdef"
 ASK = [

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 import triptych
-from support.awaited import AwaitedEmbedder
+from support.awaited import AwaitedEmbedder, RemoteEmbedder
 from support.provider_server import (
     Answerer,
     Asked,
@@ -36,7 +36,6 @@ from triptych_providers import (
     VoyageEmbedder,
     VoyageReranker,
 )
-from triptych_providers.embedding import RemoteEmbedder
 
 KEY = "pa-test-0123456789abcdef"
 WIDTH = 7

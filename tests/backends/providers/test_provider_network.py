@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from support import provider_server
+from support.http_library import httpx
 from triptych import Message
 from triptych.errors import ProviderTimeoutError
 from triptych_providers import Connection, OpenAILLM, Timeouts
-from triptych_providers.arguments import httpx
 
 # A key of no worth, for servers on this machine alone.
 PEM = Path(provider_server.__file__).with_name("loopback.pem")

@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 
 import triptych
+from support.http_library import httpx
 from support.provider_server import Reply, as_json, events, in_turn, serving
 from support.sync_folder import until
 from triptych import Message
 from triptych.errors import CancelledError
 from triptych_providers import Connection, OpenAILLM
-from triptych_providers.arguments import httpx
 
 ASK = [Message(role="user", content="?")]
 WHOLE = as_json({"choices": [{"message": {"content": "fine"}, "finish_reason": "stop"}]})

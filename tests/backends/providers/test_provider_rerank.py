@@ -38,11 +38,11 @@ from triptych_providers import (
     TEIReranker,
     VoyageReranker,
 )
-from triptych_providers.rerankers import RemoteReranker
 from triptych_testing import lacking
 
 KEY = "key-test-0123456789abcdef"
 FAST = Connection(retries=Retries(attempts=2, base=0.001))
+RemoteReranker = CohereReranker | JinaReranker | LlamaCppReranker | TEIReranker | VoyageReranker
 MADE: list[RemoteReranker] = []
 
 Make = Callable[..., RemoteReranker]

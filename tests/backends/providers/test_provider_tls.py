@@ -23,7 +23,6 @@ from triptych_factory.embedders import RecalledEmbedder, recall_embedder, settin
 from triptych_factory.llms import settings_llm, settings_reranker
 from triptych_factory.provider_access import access_arguments, ca_file
 from triptych_factory.tables import named_embedder
-from triptych_factory.wiring import _sparse_encoder
 from triptych_providers import Connection, OpenAIEmbedder, tls_failure
 from triptych_server.client import connect
 from triptych_testing.fakes import FakeEmbedder
@@ -148,7 +147,7 @@ MODELS: dict[str, Callable[[Settings], Any]] = {
     ),
     "embedder of tables": lambda given: named_embedder(given, "openai:m"),
     "reranker": lambda given: settings_reranker(given, "voyage:m", None),
-    "sparse encoder": lambda given: _sparse_encoder(given, given.sparse_encoder),
+    "sparse encoder": lambda given: wire(given).options.sparse_encoder,
     "language model, or judge": lambda given: settings_llm(given, "openai:m"),
 }
 
@@ -159,7 +158,12 @@ def test_every_model_that_settings_name_trusts_their_authority(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "key")
     monkeypatch.setenv("VOYAGE_API_KEY", "key")
-    settings = Settings(ca_file="/own.pem", sparse_encoder="tei:https://localhost:1")
+    settings = Settings(
+        url="memory://",
+        embedder="none",
+        ca_file="/own.pem",
+        sparse_encoder="tei:https://localhost:1",
+    )
     with closing(MODELS[kind](settings)) as made:
         model = made._embedder() if isinstance(made, RecalledEmbedder) else made
         assert model._client.connection.ca_file == "/own.pem"

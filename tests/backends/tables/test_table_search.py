@@ -25,8 +25,8 @@ from triptych_testing.builders import keyword_query
 pytest.importorskip("psycopg")
 
 import triptych
-from triptych_backends.embedders import HashEmbedder
 from triptych_factory import open_tables
+from triptych_models import HashEmbedder
 
 TEXTS = {
     "kettle": "An electric kettle of steel that boils a litre of water in two minutes.",

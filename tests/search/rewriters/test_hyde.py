@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,9 +19,8 @@ from triptych import CancelledError, Generation, Message, ProviderError, Query, 
 from triptych.errors import ProviderTimeoutError
 from triptych.records import EmbedKind
 from triptych.search import HyDE
-from triptych.search.hyde import HYDE_PROMPTS
 from triptych.vectors.embedding import mean_vector
-from triptych_backends.embedders import HashEmbedder
+from triptych_models import HashEmbedder
 from triptych_testing.fakes import FakeLLM, ScriptedLLM
 
 POT = "A pot of porcelain keeps the tea warm."
@@ -145,9 +145,7 @@ def test_five_kinds_of_prompts_are_taken_in_turn() -> None:
     llm = FakeLLM(lambda prompt, _: f"Said of {prompt[:400]!r}")
     HyDE(llm, documents=7, varied=True).rewrite(Query(text="why", dataset_id="d"))
     prompts = [messages[0].content for messages, _ in llm.requests]
-    assert len(set(HYDE_PROMPTS)) == 5
-    counts = [sum(p.startswith(each) for p in prompts) for each in HYDE_PROMPTS]
-    assert counts == [2, 2, 1, 1, 1]
+    assert sorted(Counter(prompts).values()) == [1, 1, 1, 2, 2]
     own = FakeLLM(lambda *_: POT)
     HyDE(own, prompts=["Write it."], documents=2).rewrite(Query(text="why", dataset_id="d"))
     assert all(m[0].content.startswith("Write it.") for m, _ in own.requests)

@@ -21,7 +21,6 @@ from triptych.search import (
     ParaphraseRewriter,
     make_standalone,
 )
-from triptych.search.hyde import HYDE_PROMPTS
 from triptych_providers import OpenAILLM
 
 pytestmark = pytest.mark.llm
@@ -54,7 +53,7 @@ def searched(rewriter: QueryRewriter, calls: int) -> Result:
 
 @pytest.mark.parametrize("varied", [False, True])
 def test_hyde(llm: LLM, varied: bool) -> None:
-    documents = len(HYDE_PROMPTS) if varied else 2
+    documents = 5 if varied else 2
     rewriter = HyDE(llm, documents=documents, varied=varied, max_tokens=12)
     searched(rewriter, documents)
 

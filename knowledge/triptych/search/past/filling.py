@@ -24,7 +24,7 @@ from triptych.records import (
 from triptych.records.documents import has_expired
 from triptych.records.spaces import dense
 from triptych.search.past.layers import fill_layers
-from triptych.search.query import Moment, aware
+from triptych.search.past.moments import Moment, aware
 from triptych.vectors.filler import Filler
 
 V = TypeVar("V")

@@ -16,7 +16,7 @@ from triptych.derivation.deriver import Deriver
 from triptych.errors import NotAvailableError, ProviderError, StoreError
 from triptych.records import Mode, Query
 from triptych.search.past.filling import DatasetFiller, OutdatedError
-from triptych.search.query import Moment, to_moment
+from triptych.search.past.moments import Moment, to_moment
 
 _KEPT = 2
 """Moments whose stores are kept for the next query."""

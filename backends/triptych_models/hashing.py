@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triptych.errors import ValidationError
-from triptych_backends.embedders.shared import checked_texts
+from triptych_models.shared import checked_texts
 
 if TYPE_CHECKING:
     from triptych.records import EmbedKind

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from triptych_backends.embedders.lazy import Lazy
-from triptych_backends.embedders.shared import (
+from triptych_models.lazy import Lazy
+from triptych_models.shared import (
     TextWorkers,
     checked_texts,
     package_file,

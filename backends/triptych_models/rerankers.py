@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from triptych.errors import NotAvailableError, ProviderError
 from triptych.records import check_whole
-from triptych_backends.embedders.lazy import Lazy
-from triptych_backends.embedders.onnx_folder import ONNX_EXTRA, OnnxFolder
-from triptych_backends.embedders.shared import TextWorkers, checked_question, require
+from triptych_models.lazy import Lazy
+from triptych_models.onnx_folder import ONNX_EXTRA, OnnxFolder
+from triptych_models.shared import TextWorkers, checked_question, require
 
 _MOST_TOKENS = 512
 """The default maximum, with which most cross-encoders were trained."""

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from triptych import deadlines
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.installation import lacking
-from triptych_backends.embedders.lazy import Lazy
+from triptych_models.lazy import Lazy
 
 
 def checked_texts(texts: Sequence[str], kind: str) -> list[str]:

@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triptych.errors import NotAvailableError, ProviderError, ValidationError
-from triptych_backends.embedders.lazy import Lazy
-from triptych_backends.embedders.onnx_folder import ONNX_EXTRA, ModelFiles, OnnxFolder
-from triptych_backends.embedders.shared import TextWorkers, checked_texts, require
+from triptych_models.lazy import Lazy
+from triptych_models.onnx_folder import ONNX_EXTRA, ModelFiles, OnnxFolder
+from triptych_models.shared import TextWorkers, checked_texts, require
 
 if TYPE_CHECKING:
     from triptych.records import EmbedKind

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from triptych.errors import NotAvailableError, ProviderError
 from triptych.records import SparseVector, check_whole
-from triptych_backends.embedders.lazy import Lazy
-from triptych_backends.embedders.multilingual import WEIGHTS_SHA256, one_openmp_thread
-from triptych_backends.embedders.onnx_folder import ONNX_EXTRA, OnnxFolder
-from triptych_backends.embedders.shared import (
+from triptych_models.lazy import Lazy
+from triptych_models.multilingual import WEIGHTS_SHA256, one_openmp_thread
+from triptych_models.onnx_folder import ONNX_EXTRA, OnnxFolder
+from triptych_models.shared import (
     TextWorkers,
     checked_texts,
     package_file,

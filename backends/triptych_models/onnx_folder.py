@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from triptych.errors import NotAvailableError, ProviderError, ValidationError
-from triptych_backends.embedders.lazy import Lazy
-from triptych_backends.embedders.shared import require
+from triptych_models.lazy import Lazy
+from triptych_models.shared import require
 
 ONNX_EXTRA = "local"
 T = TypeVar("T")

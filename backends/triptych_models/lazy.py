@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from triptych._internal.forks import renewed_in_child
+from triptych.runtime import renewed_in_child
 
 T = TypeVar("T")
 

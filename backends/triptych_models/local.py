@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triptych.errors import NotAvailableError, ProviderError
-from triptych_backends.embedders.lazy import Lazy
-from triptych_backends.embedders.onnx_folder import cpu_session
-from triptych_backends.embedders.shared import (
+from triptych_models.lazy import Lazy
+from triptych_models.onnx_folder import cpu_session
+from triptych_models.shared import (
     TextWorkers,
     checked_texts,
     package_file,
