@@ -139,7 +139,7 @@ def _documents(
         for each in datasets:
             info = _info(service, each, name)
             path = None if info is None else file_of(info)
-            if path is not None and path.samefile(Path(text).expanduser()):
+            if path is not None and path.exists() and path.samefile(Path(text).expanduser()):
                 yield each, name
 
 

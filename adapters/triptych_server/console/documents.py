@@ -230,7 +230,8 @@ def _file(visit: Visit, info: DocumentInfo) -> str:
     locate = visit.server.service.options.locate
     if locate is None or not may(visit.server.check_sees_all, visit.service, "files are"):
         return ""
-    return str(locate()(info) or "")
+    path = locate()(info)
+    return str(path) if path is not None and path.is_file() else ""
 
 
 def _known(service: KnowledgeBase, dataset_id: str, names: Collection[str]) -> set[str]:

@@ -27,7 +27,8 @@ INSTRUCTIONS: Final = """\
 
 This folder has a knowledge base, which finds passages by meaning and by keyword. Ask it first: the
 tool `knowledge_search` of the MCP server `triptych`, or `triptych search "WORDS"` in a shell. Each
-hit names its document and line: cite them. A hit that is marked stale may be older than its file.
+hit names its document and line: cite them. A warning names files that were changed since they were
+read: `triptych sync` reads them again.
 """
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -36,7 +37,8 @@ def synced_folders(store: SettingsStore) -> Mapping[str, tuple[Path, str]]:
 def file_locator(store: SettingsStore) -> Callable[[], Callable[[DocumentInfo], Path | None]]:
     """What finds the files of synced documents; see `ServiceOptions.locate`.
 
-    A name that leads out of its folder, by itself or over a link, has no file.
+    A name that leads out of its folder, by itself or over a link, has no file; nor has any while
+    its folder is away. A file that was deleted has the path where it was.
     """
 
     def locate() -> Callable[[DocumentInfo], Path | None]:
@@ -54,11 +56,37 @@ def file_locator(store: SettingsStore) -> Callable[[], Callable[[DocumentInfo], 
                 return None
             path = folder / info.name.removeprefix(prefix)
             inside = Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
-            return path if inside and path.is_file() else None
+            return path if inside and (path.is_file() or _is_gone(path, folder)) else None
 
         return file_of
 
     return locate
+
+
+def _is_gone(path: Path, folder: Path) -> bool:
+    return not path.exists() and folder.is_dir()
+
+
+_READ = 16 << 20
+"""Bytes of a file that a search reads to see whether it has changed, if it was touched."""
+
+
+def changed_since(path: Path, info: DocumentInfo) -> str:
+    """What has become of a document's file since it was stored: "changed", "gone" or "".
+
+    A file that was written after the document is compared by its digest, unless it is large. An
+    edit with an older time of modification, such as that of a copied file, is not seen.
+    """
+    with suppress(OSError):
+        try:
+            found = path.stat()
+        except FileNotFoundError:
+            return "gone"
+        known = info.original_sha256
+        if not known or found.st_mtime <= info.updated_at.timestamp() or found.st_size > _READ:
+            return ""
+        return "" if hashlib.sha256(path.read_bytes()).hexdigest() == known else "changed"
+    return ""
 
 
 def check_sync_roots(store: SettingsStore | None, puts: Iterable[tuple[str, str | None]]) -> None:

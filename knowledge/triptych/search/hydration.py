@@ -35,6 +35,7 @@ from triptych.records.documents import document_subject
 from triptych.records.filters import HEADING, conditions_of
 from triptych.records.spaces import dense
 from triptych.search.engine import Target
+from triptych.search.file_location import changed_since
 from triptych.search.request import SearchRequest
 from triptych.search.syntax import merge_where, parse_query
 from triptych.text import headings_in, titles_of
@@ -47,11 +48,13 @@ class Hydrated:
 
     ``complete`` is whether each candidate has one.
     ``versions`` holds the version of each document in the snapshot that the hits were read in.
+    ``outdated`` says what has become of the documents' files since, by `changed_since`.
     """
 
     hits: Sequence[Hit]
     complete: bool
     versions: Mapping[tuple[str, str], int]
+    outdated: Mapping[tuple[str, str], str] = attrs.field(factory=dict)
 
 
 _AT_ONCE = 100  # hits that are made between two looks at who waits
@@ -81,6 +84,7 @@ class Hydrator:
         hits: list[Hit] = []
         within = request.query.filter.within
         versions: dict[tuple[str, str], int] = {}
+        outdated: dict[tuple[str, str], str] = {}
         path_of = None if self._locate is None or not keys else self._locate()
         for at, key in enumerate(keys):
             unit = self._chunk_at(key) if isinstance(key, ChunkPlace) else found.get(key)
@@ -97,12 +101,17 @@ class Hydrator:
                 continue
             if path_of is not None and unit.document is not None:
                 path = path_of(unit.document)
-                hit = hit if path is None else attrs.evolve(hit, file=str(path))
+                if path is not None:
+                    place = hit.dataset_id, hit.doc_name
+                    if place not in outdated:
+                        outdated[place] = changed_since(path, unit.document)
+                    if outdated[place] != "gone":
+                        hit = attrs.evolve(hit, file=str(path))
             hits.append(hit)
             if unit.document is not None:
                 versions[hit.dataset_id, hit.doc_name] = unit.document.version
         complete = len(hits) == len(keys)
-        return Hydrated(hits=hits, complete=complete, versions=versions)
+        return Hydrated(hits=hits, complete=complete, versions=versions, outdated=outdated)
 
     def hit(
         self, request: SearchRequest, found: StoredUnit, score: float, scores: Mapping[str, float]

@@ -20,6 +20,7 @@ from triptych.records import (
     DocumentInfo,
     EmbedKind,
     Explanation,
+    Hit,
     Mode,
     Query,
     Result,
@@ -30,7 +31,7 @@ from triptych.records import (
 from triptych.search.answerability import ResultJudge, missing_hits
 from triptych.search.code_ranking import POOL, CodeRanking, code_places
 from triptych.search.engine import SearchEngine
-from triptych.search.hydration import Hydrator, StoreHitReader
+from triptych.search.hydration import Hydrated, Hydrator, StoreHitReader
 from triptych.search.postprocessing import BUILT_IN, run_steps
 from triptych.search.query import has_words, validate
 from triptych.search.query_vectors import SearchProbe, embed_queries, with_vector
@@ -395,8 +396,24 @@ class SearchPipeline:
         others = len(above) > seen or len(kept) > query.top_k
         return Found(
             hits=shown,
-            warnings=(*ranking.warnings, *reader.warnings),
+            warnings=(*ranking.warnings, *reader.warnings, *_outdated(hydrated, shown)),
             exhausted=ranking.exhausted and not others,
             lists=ranking.lists,
             below=ranking.below(query.threshold) if request.target == "chunk" else (),
         )
+
+
+def _outdated(hydrated: Hydrated, shown: Sequence[Hit]) -> Iterator[str]:
+    """Say which files of the hits have changed or are gone since they were synced."""
+    if not hydrated.outdated:
+        return
+    places = dict.fromkeys((hit.dataset_id, hit.doc_name) for hit in shown)
+    for what, said in (("changed", "changed"), ("gone", "been deleted")):
+        names = [place[1] for place in places if hydrated.outdated.get(place) == what]
+        if names:
+            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+            have = "has" if len(names) == 1 else "have"
+            yield (
+                f"{', '.join(map(repr, names[:3]))}{more} {have} {said} since the last sync: "
+                "`triptych sync` brings the store up to date"
+            )

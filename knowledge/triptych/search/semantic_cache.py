@@ -302,7 +302,7 @@ class CachedSearches:
             return hit
         info = self._store.documents.get_info(hit.dataset_id, hit.doc_name)
         path = None if info is None else path_of(info)
-        return attrs.evolve(hit, file=None if path is None else str(path))
+        return attrs.evolve(hit, file=str(path) if path is not None and path.is_file() else None)
 
     def _keep(self, asked: _Asked | None, result: Result) -> None:
         """Have the result kept, if it may be."""

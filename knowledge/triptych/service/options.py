@@ -142,7 +142,8 @@ class ServiceOptions:
         observer: sees each question, what was found and what answers cite, such as the log of
             questions in the store (`triptych.question_log.QuestionLog`). `triptych.open` sets it.
         locate: called once for each search that has hits; returns a function that returns the file
-            of a document on this machine (None: not known), for `Hit.path`.
+            of a document on this machine (None: not known), for `Hit.path`. If the file was
+            deleted, that is where it was.
         forget_files: called by `Service.purge` with the dataset, the document (None: all) and the
             other datasets, to remove the records of their files in syncs.
     """
