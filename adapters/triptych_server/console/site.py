@@ -17,6 +17,7 @@ from starlette.responses import RedirectResponse, Response
 
 import triptych
 from triptych.errors import AuthenticationError, TriptychError
+from triptych.records import counted
 from triptych.runtime import SEARCHES
 from triptych.text import visible
 from triptych_adapters import shown_kind
@@ -96,7 +97,7 @@ def _environment() -> Environment:
     )
     made.filters |= {
         each.__name__: each
-        for each in (excerpt, marked, moment, plain, quoted, score, title, visible)
+        for each in (counted, excerpt, marked, moment, plain, quoted, score, title, visible)
     }
     made.globals |= {
         "field_of": field_of,
