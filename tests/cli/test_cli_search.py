@@ -255,6 +255,21 @@ def test_open_starts_the_editor_at_the_line(shell: Shell) -> None:
 
 
 @pytest.mark.process
+def test_open_opens_the_page_of_a_site_in_a_browser(shell: Shell) -> None:
+    page = "https://docs.example.org/beacon"
+    shell.write("notes/a.md", "Beacons are lit at dusk.\n")
+    shell("put", "notes/a.md", "--metadata", f"source_url={page}", "-q", "-d", "site")
+    (shell.directory / "notes" / "a.md").unlink()
+    browser = shell.write("bin/browser", '#!/bin/sh\necho "$@" > opened\n')
+    browser.chmod(0o755)
+    search = ("search", "beacons", "--open", "--mode", "bm25", "-d", "site")
+    with at_terminal(shell, BROWSER=str(browser)) as terminal:
+        assert terminal.run(*search)[0] == 0
+    assert Path("opened").read_text() == f"{page}\n"
+    assert f"not opened, because stdout is not a terminal: {page}" in shell(*search).err
+
+
+@pytest.mark.process
 def test_into_a_pipe_open_names_the_place_and_starts_nothing(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:

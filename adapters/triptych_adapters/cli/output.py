@@ -81,6 +81,12 @@ def visible(text: str) -> str:
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n"))
 
 
+def _plain(cell: object) -> str:
+    if isinstance(cell, list | tuple):
+        return ", ".join(map(_plain, cell))
+    return str(cell).lower() if isinstance(cell, bool) else str(cell)
+
+
 def _in_a_line(cell: str) -> str:
     return " ".join(cell.split()) if _BREAK.search(cell) else cell
 
@@ -258,7 +264,7 @@ class Output:
         a table, whatever words it breaks.
         """
         rows = list(rows)
-        cells = [[visible(str(cell)) for cell in row] for row in rows]
+        cells = [[visible(_plain(cell)) for cell in row] for row in rows]
         if not self.stdout.is_terminal:
             # Written as it is: rich would turn the tabs into spaces, and a name may begin with one.
             lines = ("\t".join(map(_in_a_line, row)) for row in cells)

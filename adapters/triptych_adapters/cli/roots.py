@@ -254,12 +254,18 @@ def add(
         for each in syncing.remembered.all():
             if (each.root.place, each.root.dataset_id) in mine:
                 session.output.note(f"remembered {_told(each)}")
-        for source in syncing.sources:
-            session.output.note(
-                f"remembered {source.root.place} for the dataset {source.root.dataset_id!r}, its "
-                f"documents named {source.root.prefix}…"
-            )
-        ended = run(session, syncing, language=language)
+        ended = Exit.FAILED
+        try:
+            ended = run(session, syncing, language=language)
+        finally:
+            unread = syncing.forget_unread(failed=ended is not Exit.OK)
+            for source in (each.root for each in syncing.sources):
+                session.output.note(
+                    f"not remembered, since nothing was read of it: {source.place}"
+                    if source in unread
+                    else f"remembered {source.place} for the dataset {source.dataset_id!r}, its "
+                    f"documents named {source.prefix}…"
+                )
         for outer, inner, count in syncing.twice():
             twice = f"{counted(count, 'document')} of {inner.path}: stored twice, since the dataset"
             if outer.path == inner.path:
