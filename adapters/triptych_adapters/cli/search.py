@@ -114,6 +114,11 @@ def search(
             "--why explains one document's rank among passages or layers: leave out --documents, "
             "--files and --open"
         )
+    from triptych_adapters.field_queries import only_fields
+
+    if not no_syntax and (fields := only_fields(" ".join(query or ()))):
+        where = [*(where or ()), *(f"{key}={each}" for key in fields for each in fields[key])]
+        query, documents = None, documents or layer is None
     settings = session.settings(ranker=ranker, reranker=reranker)
     if pipeline is None:
         settings = settings.without_llm()

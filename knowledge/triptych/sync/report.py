@@ -80,7 +80,7 @@ class HeldDeletions:
         why = "have no file any more, maybe because a disk is not mounted"
         if isinstance(self.root, str):
             why = "are not listed any more, maybe because the source was damaged or replaced"
-        before = f" ({self.deleted} more were deleted before)" if self.deleted else ""
+        before = f" (before them, {self.deleted} more)" if self.deleted else ""
         error = DeletionHeldError(
             f"{of} of {str(self.root)!r} {why}: none of them was deleted{before}; confirm the "
             "deletion, or restore the files",
