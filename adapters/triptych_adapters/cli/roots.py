@@ -136,6 +136,8 @@ def _tell(session: Session, syncing: Syncing, report: SyncPlan | SyncReport) -> 
     _tell_skipped(session, seen)
     tell_generated(output, report.skipped)
     tell_notes(output, report.notes)
+    if report.renamed:
+        output.note("a document that is renamed keeps no earlier versions")
     planned = isinstance(report, SyncPlan)
     datasets = syncing.datasets
     summary = summary_line({**counts_of(report, _COUNTED), "skipped": len(seen)})
