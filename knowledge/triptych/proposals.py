@@ -136,15 +136,15 @@ def is_synced(service: KnowledgeBase, proposal: Proposal) -> bool:
         return False
 
 
-def missing_sources(service: KnowledgeBase, proposal: Proposal) -> Sequence[str]:
+def missing_sources(service: KnowledgeBase, proposal: Proposal) -> set[str]:
     """The sources that a proposal names and no document of its dataset is."""
-    named = list(dict.fromkeys(proposal.sources))
+    named = set(proposal.sources)
     try:
-        where = {"$name": {"$in": named}}
+        where = {"$name": {"$in": sorted(named)}}
         found = service.list_documents(proposal.dataset_id, where=where) if named else ()
     except NotFoundError:
         found = ()
-    return [each for each in named if each not in {info.name for info in found}]
+    return named - {info.name for info in found}
 
 
 def signs_of(proposal: Proposal) -> Sequence[str]:

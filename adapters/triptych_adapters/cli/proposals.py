@@ -113,7 +113,7 @@ def show(session: Session, proposal: _ID, dataset: AnyDataset = None) -> None:
             **_fields(found),
             "version": version,
             "synced": synced,
-            "missing_sources": missing,
+            "missing_sources": sorted(missing),
             "signs": signs_of(found),
             "diff": changes,
         },

@@ -16,8 +16,7 @@ from triptych.question_log import unlogged
 from triptych.records import DocumentInfo, Explanation, Hit, Layer, Mode, Query, Result
 from triptych.search import ParsedQuery, parse_query, traced
 from triptych.service import KnowledgeBase
-from triptych_adapters import did_you_mean
-from triptych_adapters.field_queries import only_fields
+from triptych_adapters import did_you_mean, only_fields
 from triptych_adapters.tools import knowledge_tools
 from triptych_adapters.wire import PIPELINE_ROUTES, ROUTES
 from triptych_server.console.folders import offered
