@@ -1,5 +1,6 @@
 """The names of `triptych_adapters`, each with the module that defines it."""
 
+from triptych_adapters.field_queries import only_fields as only_fields
 from triptych_adapters.kinds import shown_kind as shown_kind
 from triptych_adapters.near_names import did_you_mean as did_you_mean
 from triptych_adapters.services import (

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 import attrs
 
 from triptych.errors import NotFoundError
+from triptych.question_log import unlogged
 from triptych.records import Hit, Mode, Query, check_whole
 from triptych.service import KnowledgeBase
 
@@ -51,6 +52,7 @@ class Related:
     citing: Sequence[Hit] = ()
 
 
+@unlogged()
 def related(
     kb: KnowledgeBase, dataset_id: str, name: str, line: int | None = None, *, top_k: int = 10
 ) -> Related:

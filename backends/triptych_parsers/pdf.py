@@ -28,6 +28,12 @@ from triptych_parsers.worker import Reading, run_isolated
 
 _HEADER_WITHIN = 1024  # readers look for the header so far into a file
 SCANNED = 'where it is scanned, --ocr reads it (extra "ocr")'
+_NO_TITLE = re.compile(
+    r"\(?(?:untitled|anonymous|unspecified|document|presentation)(?: document)?\)?[-_ ]?[\d()]*"
+    r"|microsoft (?:word|excel|powerpoint) - .*",
+    re.IGNORECASE,
+)
+"""Titles that programs give by themselves; the name of the file says more."""
 _LAYOUT_SHARE = 0.5
 """Of the time for a file, what tables and headings may take; the text comes first."""
 
@@ -47,7 +53,7 @@ class PdfParser:
     @property
     def signature(self) -> str:
         """The parser's version, and that of character recognition if it is asked for."""
-        return "pdf/6+ocr/1" if self.ocr else "pdf/6"
+        return "pdf/7+ocr/1" if self.ocr else "pdf/7"
 
     def recognises(self, data: bytes) -> bool:
         """Return whether ``data`` starts like a PDF."""
@@ -86,7 +92,7 @@ def read_pdf(reading: Reading) -> None:
     if document.get_formtype() == pypdfium2.raw.FORMTYPE_XFA_FULL:
         reading.no_text = "it is an XFA form, which only the programs of Adobe show"
     title = one_line(document.get_metadata_dict().get("Title", ""))
-    if title:
+    if title and not _NO_TITLE.fullmatch(title):
         reading.metadata["title"] = title[:300]
 
 

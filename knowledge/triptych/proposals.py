@@ -128,6 +128,25 @@ def changes_of(service: KnowledgeBase, proposal: Proposal) -> tuple[int, str]:
     return version, unified_diff(stored or none, after or none, whole=True)
 
 
+def is_synced(service: KnowledgeBase, proposal: Proposal) -> bool:
+    """Whether the document comes from a folder or a source, whose next sync overwrites it."""
+    try:
+        return service.get_document(proposal.dataset_id, proposal.name).system.sync_root != ""
+    except NotFoundError:
+        return False
+
+
+def missing_sources(service: KnowledgeBase, proposal: Proposal) -> set[str]:
+    """The sources that a proposal names and no document of its dataset is."""
+    named = set(proposal.sources)
+    try:
+        where = {"$name": {"$in": sorted(named)}}
+        found = service.list_documents(proposal.dataset_id, where=where) if named else ()
+    except NotFoundError:
+        found = ()
+    return named - {info.name for info in found}
+
+
 def signs_of(proposal: Proposal) -> Sequence[str]:
     """The kinds of signs (`Hit.signs`) in all that would be stored of a proposal."""
     new = proposal.document

@@ -113,6 +113,14 @@ def test_without_a_model_the_best_passages_are_shown_and_how_to_name_one(shell: 
     assert shell("ask", "retries", "--json").json["error"]["type"] == "NotAvailableError"
 
 
+def test_of_a_passage_those_lines_are_shown_that_have_the_words(shell: Shell) -> None:
+    head = "---\ntitle: Boat\ntags: [sea]\n---\n\n# The boat\n\n"
+    shell.write("boats/boat.md", f"{head}It is white.\n\nEach mooring costs 1,240 euros.\n")
+    assert shell("put", "boats", "-d", "boats", "-q").code == 0
+    for question in ("what do moorings cost?", "wie viel kostet ein mooring"):
+        assert "costs 1,240 euros" in shell("ask", question, "-d", "boats").text
+
+
 def test_sources_of_several_datasets_are_told_apart(shell: Shell, server: ProviderServer) -> None:
     shell.write("more/guide.md", "# More\n\nRetries are told.\n")
     shell("sync", "more", "-q", "--dataset", "second")

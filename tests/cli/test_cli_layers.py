@@ -94,12 +94,12 @@ def test_edited_document_is_listed_with_the_folders_around_it(shell: Shell) -> N
     shell("put", "docs")
     rows = shell("layers", "build", "--dry-run", "--list").rows
     assert rows == [
-        ["guide/start.md", "L0", "source", "False", "1"],
-        ["guide/start.md", "L1", "source", "False", "1"],
-        ["guide/", "L0", "input", "True", "1"],
-        ["guide/", "L1", "input", "True", "1"],
-        ["", "L0", "input", "True", "1"],
-        ["", "L1", "input", "True", "1"],
+        ["guide/start.md", "L0", "source", "false", "1"],
+        ["guide/start.md", "L1", "source", "false", "1"],
+        ["guide/", "L0", "input", "true", "1"],
+        ["guide/", "L1", "input", "true", "1"],
+        ["", "L0", "input", "true", "1"],
+        ["", "L1", "input", "true", "1"],
     ]
     one = shell("layers", "build", "--dry-run", "top.md", "--json").json
     assert one["artifacts"] == 0

@@ -66,7 +66,7 @@ def test_what_waits_is_listed_and_shown_as_a_difference(shell: Shell) -> None:
     assert "-Tea steeps for two minutes.\n" in shown.text
     assert "+Tea steeps for nine minutes.\n" in shown.text
     assert "proposed by the bot" in shown.err
-    assert "a talk, b" in shown.err
+    assert "a talk (not in this dataset), b (not in this dataset)" in shown.err
     found = shell("admin", "proposals", "show", id, "--json").json
     assert (found["id"], found["version"], found["state"]) == (id, 1, "pending")
     assert found["diff"] == shown.text
@@ -117,6 +117,23 @@ def test_what_changed_meanwhile_is_said_and_still_waits(shell: Shell) -> None:
     assert [row[0] for row in shell("admin", "proposals", "list").rows] == [id]
 
 
+def test_a_document_of_a_folder_is_said_to_be_overwritten_by_its_sync(shell: Shell) -> None:
+    folder = shell.directory / "notes"
+    folder.mkdir()
+    (folder / "pump.md").write_text("The pump works at 2 bar.\n", encoding="utf-8")
+    assert shell("add", str(folder), "--dataset", "docs").code == 0
+    assert shell("admin", "review", "docs").code == 0
+    id = propose(shell, "docs", "pump.md", "The pump works at 3 bar.\n", "hash")
+    said = "the next sync overwrites this"
+    assert said in shell("admin", "proposals", "show", id).err
+    assert shell("--json", "admin", "proposals", "show", id).json["synced"] is True
+    assert said in shell("admin", "proposals", "approve", id).err
+    assert shell("sync").code == 0
+    assert "2 bar" in shell("get", "pump.md", "--dataset", "docs").text
+    own = propose(shell, "docs", "tea.md", "Tea.\n", "hash")
+    assert said not in shell("admin", "proposals", "show", own).err
+
+
 def test_an_id_that_two_datasets_have_asks_for_the_dataset(shell: Shell) -> None:
     ids = {propose(shell, each, "new.md", "New.") for each in ("docs", "more")}
     (id,) = ids
@@ -155,7 +172,7 @@ def test_values_of_others_forge_no_line(shell: Shell, monkeypatch: pytest.Monkey
     said = shown.err.splitlines()
     assert len(said) == 2 or (len(said) == 3 and said[2].startswith("warning: written for models?"))
     assert "proposed by the‹U+000A›bot at" in said[0]
-    assert said[1] == f"it names as its sources: {source}"
+    assert said[1] == f"it names as its sources: {source} (not in this dataset)"
     (row,) = shell("admin", "proposals", "list").rows
     assert (row[2], row[4], row[6]) == ("te‹U+200B›‹U+00AD›‹U+200F›a.md", "the‹U+000A›bot", source)
     kept = shell("admin", "proposals", "approve", id, "--by", "Ann\nand all").err

@@ -254,6 +254,37 @@ def test_open_starts_the_editor_at_the_line(shell: Shell) -> None:
         assert (code, "cannot be started" in said) == (2, True)
 
 
+def test_a_query_of_fields_alone_lists_the_documents(shell: Shell) -> None:
+    shell.write("tagged/a.md", "---\ntags: [green/dark, hot]\n---\n# A\n\nTea.\n\n# B\n\nTea.\n")
+    shell.write("tagged/b.md", "---\ntags: cold\n---\nIce.\n")
+    shell("sync", "tagged", "-q", "-d", "tagged")
+    for query in ("tags:green", "tags:hot tags:none", 'doc_name:"a.md"'):
+        ran = shell("search", query, "-d", "tagged", "--files")
+        assert (ran.code, ran.text) == (0, "tagged/a.md\n"), query
+    assert "only excludes" in shell("search", "--", "-tea").err
+
+
+def test_an_option_that_another_command_calls_so_is_suggested(shell: Shell) -> None:
+    assert "did you mean --top-k?" in shell("search", "tea", "--limit", "2").err
+    assert "did you mean --limit?" in shell("list", "--top-k=2").err
+    assert shell("search", "--", "--limit").code == 0
+
+
+@pytest.mark.process
+def test_open_opens_the_page_of_a_site_in_a_browser(shell: Shell) -> None:
+    page = "https://docs.example.org/beacon"
+    shell.write("notes/a.md", "Beacons are lit at dusk.\n")
+    shell("put", "notes/a.md", "--metadata", f"source_url={page}", "-q", "-d", "site")
+    (shell.directory / "notes" / "a.md").unlink()
+    browser = shell.write("bin/browser", '#!/bin/sh\necho "$@" > opened\n')
+    browser.chmod(0o755)
+    search = ("search", "beacons", "--open", "--mode", "bm25", "-d", "site")
+    with at_terminal(shell, BROWSER=str(browser)) as terminal:
+        assert terminal.run(*search)[0] == 0
+    assert Path("opened").read_text() == f"{page}\n"
+    assert f"not opened, because stdout is not a terminal: {page}" in shell(*search).err
+
+
 @pytest.mark.process
 def test_into_a_pipe_open_names_the_place_and_starts_nothing(
     shell: Shell, monkeypatch: pytest.MonkeyPatch

@@ -84,8 +84,21 @@ def test_a_source_that_is_away_fails_and_keeps_its_documents(
     assert _names(shell) == {"work/a.md"}
     refused = shell("add", site.url)
     assert "--private" in refused.both
+    assert f"not remembered, since nothing was read of it: {site.url}" in refused.both
     listed = shell("list", "--folders", "--json").json["roots"]
-    assert [bool(row["synced_at"]) for row in listed] == [True, False]
+    assert [row["path"] for row in listed] == [repo]
+    # One that was read before stays remembered.
+    assert shell("add", repo).code != 0
+    assert len(shell("list", "--folders", "--json").json["roots"]) == 1
+
+
+def test_a_source_whose_names_are_taken_is_not_remembered(shell: Shell, repo: str) -> None:
+    shell.write("notes/a.md", "Buy milk.")
+    shell("add", "notes", "--prefix", "x/")
+    ran = shell("add", repo, "--prefix", "x/")
+    assert ran.code != 0
+    assert "has a document 'x/a.md' already" in ran.both
+    assert len(shell("list", "--folders", "--json").json["roots"]) == 1
 
 
 def test_most_documents_go_only_with_a_confirmation(shell: Shell, repo: str) -> None:

@@ -159,3 +159,25 @@ def test_a_name_cannot_forge_a_line_of_its_own(shell: Shell) -> None:
     ran = shell("sync", "docs")
     assert len([line for line in ran.err.splitlines() if line.startswith("warning: ")]) == 1
     assert "\x1b" not in ran.err
+
+
+def test_where_no_terminal_shows_progress_lines_say_it(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("triptych_adapters.cli.output.EVERY_SECONDS", 0.0)
+    for number in range(3):
+        shell.write(f"long/{number}.md", f"Text {number}.")
+    ran = shell("add", "long")
+    assert re.search(r"^\w+: \d+ of 3$", ran.err, re.MULTILINE), ran.err
+    assert ran.text == "3 added, 3 chunks (3 embedded)\n"
+    assert ": 3 of 3" not in shell("sync", "long", "-q").err
+
+
+def test_a_rename_says_that_earlier_versions_go(shell: Shell) -> None:
+    shell.write("old/a.md", "# One\n\nText.")
+    shell("add", "old")
+    assert "keeps no earlier versions" not in shell("sync").err
+    (shell.directory / "old" / "a.md").rename(shell.directory / "old" / "b.md")
+    assert "keeps no earlier versions" in shell("sync", "--dry-run").err
+    ran = shell("sync")
+    assert (ran.text.startswith("1 renamed"), "keeps no earlier versions" in ran.err) == (True,) * 2

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import attrs
+
 from support.rows import each_row
 from triptych import RebuildReport, RebuildScope
 from triptych.events import RebuildRecord
+from triptych.sync import HeldDeletions
 from triptych_adapters.cli.watch import _json, _line
 
 A = RebuildScope(dataset_id="d", doc_name="guide/a.md")
@@ -14,6 +19,18 @@ AB = RebuildScope(dataset_id="d", doc_names=["guide/a.md", "b.md"])
 def record(scope: RebuildScope) -> RebuildRecord:
     report = RebuildReport(checked=2, rebuilt=2, embedded=3, reused=4)
     return RebuildRecord(scope=scope, events=2, attempt=1, duration=0.5, report=report)
+
+
+def test_deletions_that_wait_are_no_failures() -> None:
+    held = HeldDeletions(
+        root=Path("notes"), dataset_id="d", names=("a.md", "b.md"), documents=3, deleted=1
+    )
+    report = RebuildReport(checked=2, rebuilt=1, failed=[held.failure])
+    line = _line(attrs.evolve(record(A), report=report))
+    assert "1 written, 2 not deleted yet; " in line
+    said = str(held.failure.error)
+    assert said.startswith("2 of the 3 documents of 'notes' have no file any more, ")
+    assert "none of them was deleted (before them, 1 more); " in said
 
 
 @each_row(

@@ -313,6 +313,8 @@ def test_one_box_searches_and_asks_and_a_question_may_follow(browser: Any) -> No
             page.get_by_label("A question that follows").fill("and black tea?")
             press(page, "Enter")
             page.locator(".turn", has_text="how does green tea steep").wait_for()
+            page.locator(".turn", has_text="and black tea?").wait_for()
+            assert page.input_value("#q") == "and black tea?"
             assert page.locator("#answer").count() == 1
             page.go_back()
             page.wait_for_url("**/?q=milk")
@@ -565,6 +567,22 @@ def test_pages_fit_a_narrow_window_with_and_without_script(
             )
             assert widest <= 375, path
             assert page.evaluate("document.documentElement.scrollWidth") <= 375, path
+
+
+def test_folders_in_folders_and_buttons_fit_a_telephone(browser: Any) -> None:
+    with triptych.open("memory://", embedder="hash", llm=FakeLLM(lambda *_: "x")) as kb:
+        kb.put_document("docs", f"{'folder/' * 7}tea.md", "Tea.", {"tags": ["green", "black"]})
+        kb.put_document("docs", "a.md", "Tea.")
+        narrow = {"viewport": {"width": 320, "height": 700}}
+        with served(kb, console=True) as url, Watched(browser, url, **narrow) as page:
+            page.goto("/console/datasets/docs")
+            page.get_by_text("tea.md").wait_for()
+            assert page.evaluate("document.documentElement.scrollWidth") <= 320
+            page.goto("/?q=tea")
+            heights = {
+                box.bounding_box()["height"] for box in page.locator(".bench .line > *").all()
+            }
+            assert max(heights) < 45, heights
 
 
 def test_the_policy_of_a_page_stops_what_is_injected(browser: Any, url: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -44,3 +46,23 @@ def test_a_browser_is_opened_unless_that_is_not_wanted(
     with serving(tmp_path, [*command, "--embedder", "hash", *flags]) as served:
         assert "Search your documents" in httpx.get(served.url, timeout=60).text
     assert opened.exists() is (not flags)
+
+
+def test_requests_do_not_scroll_a_terminal_away(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "triptych_adapters.cli", "console", "--store", "kb.db"]
+    command += ["--embedder", "hash", "--no-browser", "--write"]
+    ours, its = pytest.importorskip("pty").openpty()
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=its, text=True)
+    try:
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        assert httpx.get(f"{url}/", timeout=60).status_code == 200
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+        os.close(its)
+        said = os.read(ours, 100_000).decode()
+        os.close(ours)
+    assert "type this code there" in said
+    assert '"event": "request"' not in said
+    assert '"event": "stop' in said

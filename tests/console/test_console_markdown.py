@@ -38,7 +38,7 @@ def show(text: str, name: str = "guide/tea.md", *known: str, **options: Any) -> 
     def there(names: Collection[str]) -> set[str]:
         return {*names} & {*known}
 
-    options = {"passage": (0, 0), "anchors": (), **options}
+    options = {"passage": (0, 0), "anchors": (), "called": lambda names: {}, **options}
     return str(rendered(text, name, known=there, link=lambda other: f"/to/{other}", **options))
 
 
@@ -91,6 +91,43 @@ def test_a_link_leads_to_a_document_that_is_there(text: str, goal: str) -> None:
     shown = show(text, "guide/tea.md", "guide/pots.md", "coffee.md", "guide/a b.md")
     assert re.findall(r'href="/to/([^"]*)"', shown) == ([goal] if goal else [])
     assert goal or 'class="unlinked"' in shown
+
+
+@pytest.mark.parametrize(
+    ("link", "goal"),
+    [
+        ("[[Sourdough]]", "n/Cooking/Sourdough.md"),
+        ("[[sourdough.md]]", "n/Cooking/Sourdough.md"),
+        ("[[cooking/Sourdough#Crust|the loaf]]", "n/Cooking/Sourdough.md"),
+        ("[[Bread]]", "n/Cooking/Sourdough.md"),  # an alias
+        ("[[Log]]", "n/Diary/2027/Log.md"),  # the nearest
+        ("[[Plan]]", "Plan.md"),  # the shortest
+        ("[[ourdough]]", ""),
+        ("[a](Sourdough)", ""),  # only Obsidian's links have names alone
+    ],
+)
+def test_a_link_of_obsidian_finds_a_note_anywhere(link: str, goal: str) -> None:
+    with triptych.open("memory://", embedder="none") as kb:
+        docs = kb.dataset("docs")
+        docs.put("n/Cooking/Sourdough.md", "# Loaf\n", {"aliases": ["Bread", "Brot"]})
+        for name in ("Plan.md", "x/y/Plan.md", "z/Log.md", "n/Diary/2027/Log.md", "z/Bread.txt"):
+            docs.put(name, "Text.")
+        docs.put("n/Diary/2027/05/Day.md", f"{link}\n")
+        client = Client(create_app(kb, console=True))
+        text = client("GET", "/console/documents/docs/n%2FDiary%2F2027%2F05%2FDay.md").text
+    leads = f'/documents/docs/{goal.replace("/", "%2F")}"' in text
+    assert (leads, 'class="unlinked"' in text) == (goal != "", goal == "")
+
+
+def test_tasks_have_boxes_and_callouts_titles() -> None:
+    text = "- [x] done\n- [ ] open\n- [link] no\n\n"
+    text += "> [!warning]- Hot oven\n> Take care.\n\n> [!a<b] x\n"
+    shown = show(text)
+    assert "☑ done" in shown
+    assert "☐ open" in shown
+    assert "[link] no" in shown
+    assert "<strong>Warning</strong> Hot oven<br />\nTake care." in shown
+    assert "[!a&lt;b] x" in shown
 
 
 def test_a_link_to_a_heading_of_the_same_text_leads_there() -> None:
@@ -187,6 +224,6 @@ def test_what_nests_too_deep_is_not_read_in_part() -> None:
     for levels in range(1, 60):
         listed = "".join(f"{'  ' * at}- item{at}\n" for at in range(levels))
         for text in (f"{listed}\nAFTER\n", f"{'> ' * levels}deep\n\nAFTER\n"):
-            shown = rendered(text, "a.md", passage=(0, 0), anchors=(), known=lambda _: (), link=str)
-            assert shown is None or "AFTER" in shown, levels
-            assert shown is not None or levels > 20
+            shown = show(text, "a.md")
+            assert shown == "None" or "AFTER" in shown, levels
+            assert shown != "None" or levels > 20

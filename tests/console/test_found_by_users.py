@@ -157,7 +157,7 @@ def test_numbers_of_metadata_are_filtered_by(kb: Service, ask: Client) -> None:
     kb.put_document("docs", "b", "A kettle.", {"year": 2025, "done": False})
     kb.put_document("docs", "c", "A kettle.", {"year": 2024, "done": False})
     text = ask("GET", "/?q=kettle&d=docs").text
-    for chosen in ("2024", "False"):
+    for chosen in ("2024", "false"):
         link = re.search(rf'href="([^"]*)">{chosen} <small>2</small>', text)
         assert link is not None, chosen
         found = ask("GET", unescape(link[1])).text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from html import unescape
 from pathlib import Path
 from urllib.parse import urlencode
@@ -19,9 +19,11 @@ from markupsafe import Markup
 import triptych
 from support.asgi import Client
 from support.console import HOSTILE, TOKEN, post, read
+from triptych.access import Access
 from triptych.errors import PendingReviewError
 from triptych.proposals import Proposals
 from triptych.service import Service
+from triptych.sync import DirectorySync, SyncRoot
 from triptych_server.console import side_by_side
 from triptych_server.http import create_app
 from triptych_server.keys import KeyAuthenticator, KeyStore
@@ -103,12 +105,48 @@ def test_what_changed_meanwhile_is_refused(kb: Service, clients: dict[str, Clien
     decide(ann, "on")
     id = put(clients["bot"], "tea.md", "Other.")
     kb.put_document("docs", "tea.md", "Changed.")
-    assert "it is at version 2 now" in ann("GET", PAGE).text
+    page = ann("GET", PAGE).text
+    assert "it is at version 2 now" in page
+    assert (">Approve<" in page, ">Refuse<" in page) == (False, True)
     assert decide(ann, "approve", id) == 409
     kb.delete_document("docs", "tea.md")
     assert "it was deleted" in ann("GET", PAGE).text
     assert decide(ann, "refuse", id) == 303
     assert "refused" in ann("GET", f"{PAGE}?dataset=docs").text
+
+
+def test_a_document_of_a_folder_is_said_to_be_overwritten_by_its_sync(
+    kb: Service, clients: dict[str, Client], tmp_path: Path
+) -> None:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "pump.md").write_text("The pump works at 2 bar.\n", encoding="utf-8")
+    DirectorySync(kb, [SyncRoot(path=folder, dataset_id="docs")]).sync()
+    decide(clients["ann"], "on")
+    put(clients["bot"], "tea.md", "Other.")
+    said = "the next sync overwrites what you approve"
+    assert said not in clients["ann"]("GET", PAGE).text
+    put(clients["bot"], "pump.md", "The pump works at 3 bar.", sources="expenses.csv")
+    page = clients["ann"]("GET", PAGE).text
+    assert page.count(said) == 1
+    assert "<bdi>expenses.csv</bdi>: not in this dataset" in page
+    # What says nothing to a reader comes after the text.
+    text = unescape(page)
+    assert 0 < text.index("<ins>3</ins> bar") < text.index("-$original_sha256")
+
+
+def test_dates_and_lists_are_shown_as_they_are_written(
+    kb: Service, clients: dict[str, Client]
+) -> None:
+    decide(clients["ann"], "on")
+    with kb.restricted(Access(can_write=True, agent=True)) as bot:
+        metadata = {"due": date(2027, 5, 1), "tags": ["bread", "cooking/baking"]}
+        with pytest.raises(PendingReviewError):
+            bot.put_document("docs", "bread.md", "Bread.", metadata)
+        kb.put_document("docs", "cake.md", "Cake.", metadata)
+    assert "+due: 2027-05-01<" in clients["ann"]("GET", PAGE).text
+    listed = clients["ann"]("GET", "/console/datasets/docs").text
+    assert "tags: bread, cooking/baking<" in listed
 
 
 def test_what_waits_is_on_the_work_list_of_who_sees_all_of_it(clients: dict[str, Client]) -> None:
@@ -133,7 +171,7 @@ def test_deletions_metadata_and_datasets_that_are_not_there_yet(
     assert "<bdi>tea.md</bdi>: deletion" in text
     assert '<span class="removed">-Green tea steeps for two minutes.</span>' in text
     assert "<bdi>pots.md</bdi>: metadata" in text
-    assert '<span class="added">+seen: True</span>' in text
+    assert '<span class="added">+seen: true</span>' in text
     content = {"content": "First."}
     assert bot("PUT", "/v1/datasets/new/documents/a.md", json=content).status_code == 409
     text = clients["ann"]("GET", f"{PAGE}?dataset=new").text
@@ -335,6 +373,16 @@ def test_all_that_is_stored_is_shown_with_what_is_not_seen_and_signs(
     assert "No text and no metadata would change." not in text
     put(bot, "empty.md", "")
     assert "No text and no metadata would change." in ann("GET", PAGE).text
+
+
+def test_a_large_difference_has_its_own_page(clients: dict[str, Client]) -> None:
+    decide(clients["ann"], "on")
+    put(clients["bot"], "long.md", "word " * 17_000)
+    put(clients["bot"], "short.md", "A short one.")
+    page = clients["ann"]("GET", PAGE).text
+    assert "It is too large for this page" in page
+    assert "word word" not in page
+    assert "A short one." in page
 
 
 def test_a_difference_is_shown_whole_or_not_at_all(clients: dict[str, Client]) -> None:

@@ -39,6 +39,18 @@ def hits(page: str) -> list[str]:
     return re.findall(r'id="hit-\d+"[^>]*>\s*<h3><a href="/console/documents/docs/([\w.]+)', page)
 
 
+def test_a_query_of_fields_alone_leads_to_the_documents_that_have_them() -> None:
+    with triptych.open("memory://", embedder="none") as kb:
+        kb.put_document("docs", "tea.md", "Tea.", {"tags": ["green", "hot"]})
+        kb.put_document("docs", "ice.md", "Ice.", {"tags": ["cold"]})
+        ask = Client(create_app(kb, console=True))
+        page = ask("GET", "/?q=tags:green").text
+        (link,) = re.findall(r'href="(/console/datasets/docs\?[^"]*)"', page)
+        listed = ask("GET", unescape(link)).text
+        assert ("tea.md" in listed, "ice.md" in listed) == (True, False)
+        assert "with it</a>" not in ask("GET", "/?q=-green").text
+
+
 def test_the_query_language_is_on_and_plain_words_turn_it_off(ask: Client) -> None:
     asked = "/?q=%22failed+request%22+-draft"
     page = ask("GET", asked).text

@@ -6,6 +6,7 @@ import re
 import time
 from datetime import UTC, date, datetime, timedelta, timezone
 
+import pytest
 from hypothesis import given, strategies as st
 
 from support.rows import each_row
@@ -223,3 +224,24 @@ def test_a_number_or_time_is_written_as_before(text: str) -> None:
     value = front_matter(f"---\nkey: {text}\n---\n").get("key", "")
     if isinstance(value, int | float):
         assert str(value) == text.strip()
+
+
+@pytest.mark.parametrize(
+    ("written", "tags"),
+    [
+        ("[cooking/baking]", ["cooking/baking", "cooking"]),
+        ("[a/b/c, a, d]", ["a/b/c", "a", "d", "a/b"]),
+        ("bread, iron", ["bread", "iron"]),
+        ('"bread, #iron,"', ["bread", "iron"]),
+        ("bread", "bread"),
+        ("[2024, tea]", [2024, "tea"]),
+    ],
+)
+def test_tags_are_read_as_obsidian_does(written: str, tags: object) -> None:
+    assert front_matter(f"---\ntags: {written}\n---\n") == {"tags": tags}
+
+
+def test_a_tag_of_many_parts_brings_few() -> None:
+    tags = front_matter(f"---\ntags: {'a/' * 20_000}z\n---\n")["tags"]
+    assert isinstance(tags, list)
+    assert len(tags) < 10

@@ -126,7 +126,7 @@ def test_get_says_that_a_text_was_made_from_a_file(
         b"Words.\n",
         "page.html is the text that was extracted from the file by html/3, not its bytes\n",
     )
-    assert "extracted from the file by text/5" in shell("get", "wide.txt").err
+    assert "extracted from the file by text/6" in shell("get", "wide.txt").err
     assert shell("get", "plain.txt").err == ""
     assert shell("get", "page.html", "--quiet").err == shell("get", "page.html", "--info").err == ""
     assert "byte for byte" not in shell("get", "--help").text

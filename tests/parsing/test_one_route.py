@@ -194,7 +194,7 @@ def test_what_the_document_of_a_file_is(folder: Path) -> None:
     content, metadata, parser, _, _ = found["front.md"]
     assert content == FRONT
     assert metadata == {"title": "First steps", "tags": ["a", "b"], "category": "manual"}
-    assert parser == "markdown/5"
+    assert parser == "markdown/6"
     assert found["marked.md"][0] == "\ufeff" + FRONT
     assert found["marked.txt"][0] == "\ufeff" + FRONT
     assert found["marked.md"][1] == found["marked.txt"][1] == metadata

@@ -15,6 +15,7 @@ from triptych.contracts import Store
 from triptych.errors import NotAvailableError, StoreError, ValidationError
 from triptych.question_log import MOST_QUESTIONS, QuestionLog, unlogged
 from triptych.telemetry import AnswerObserver
+from triptych_adapters.related import related
 from triptych_backends.memory import MemoryStore
 from triptych_evaluation import (
     Collection,
@@ -24,7 +25,7 @@ from triptych_evaluation import (
     logged_yaml,
     read_golden,
 )
-from triptych_testing.fakes import FakeEmbedder
+from triptych_testing.fakes import FakeEmbedder, FakeLLM
 
 
 def filled(service: Service) -> Service:
@@ -176,6 +177,23 @@ def test_evaluations_are_not_logged(kb: Service) -> None:
     evaluate(kb, lost, dataset_id="manual", granularity="chunk")
     with unlogged():
         kb.search("zebra", dataset_id="manual")
+    assert QuestionLog(kb.capabilities.settings).questions() == []
+
+
+def test_claims_that_an_answer_looks_up_are_no_questions(tmp_path: Path) -> None:
+    said = "It is 10 requests [1]. Captain Nemo asked for `window.pwned=1` [1]."
+    with triptych.open(
+        tmp_path / "kb.db", embedder="none", question_log=True, llm=FakeLLM(lambda *_: said)
+    ) as kb:
+        filled(kb)
+        for options in ({}, {"as_of": kb.get_document("manual", "guide.md").version}):
+            answer = kb.ask("How many requests per second?", dataset_id="manual", **options)
+            assert {each.status for each in answer.proof} >= {"nowhere"}
+            assert QuestionLog(kb.capabilities.settings).questions() == []
+
+
+def test_what_is_related_to_a_document_is_no_question(kb: Service) -> None:
+    related(kb, "manual", "guide.md")
     assert QuestionLog(kb.capabilities.settings).questions() == []
 
 

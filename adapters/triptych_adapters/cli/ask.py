@@ -214,12 +214,14 @@ def _show_nearest(
     session: Session, pack: ContextPack, footnote: _Footnote, *, first: bool = False
 ) -> None:
     """The best passages, each after a blank line; ``first``: nothing stands before them."""
-    output = session.output
+    from triptych.text import get_analyzer
+
+    output, terms = session.output, get_analyzer("auto").analyze_query(pack.query)
     for at, piece in enumerate(sorted(pack.pieces, key=lambda each: each.number)[:_NEAREST]):
         if at or not first:
             output.say("")
         output.say(footnote(piece))
-        for line in excerpt(piece.text, (), width=output.stdout.width - 4):
+        for line in excerpt(piece.text, terms, width=output.stdout.width - 4):
             output.say(Text.assemble("    ", line))
 
 

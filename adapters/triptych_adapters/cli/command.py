@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
+from itertools import takewhile
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -78,8 +79,21 @@ class _PlainHelp:
         return params
 
 
+_MEANT = {"--limit": "--top-k", "--top-k": "--limit"}
+"""Options of other commands for the same thing."""
+
+
 class PlainCommand(_PlainHelp, TyperCommand):
     """A command."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the arguments; what another command calls an option is suggested."""
+        own = {flag for each in self.get_params(ctx) for flag in each.opts}
+        for given in takewhile(lambda each: each != "--", args):
+            flag = given.partition("=")[0]
+            if flag not in own and (meant := _MEANT.get(flag)) in own:
+                ctx.fail(f"there is no option {flag}: did you mean {meant}?")
+        return list(super().parse_args(ctx, args))
 
 
 class PlainGroup(_PlainHelp, TyperGroup):

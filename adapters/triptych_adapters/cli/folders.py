@@ -497,6 +497,24 @@ class Syncing:
             if count := sum(info.name.startswith(below) for info in infos):
                 yield outer, inner, count
 
+    def forget_unread(self, *, failed: bool) -> list[Root]:
+        """Forget the sources of which nothing was ever read, such as misspelt ones, or nothing is
+        stored where the sync ``failed``; those."""
+        if not self.sources:
+            return []
+        from triptych.sync import documents_of
+        from triptych_factory.sources import forget_source, remembered_sources
+
+        kept = {(e.location, e.dataset_id): e for e in remembered_sources(self.service).all()}
+        unread: list[Root] = []
+        for root in (each.root for each in self.sources):
+            known = kept.get((root.place, root.dataset_id))
+            unread_yet = known is not None and (failed or known.synced_at is None)
+            if known and unread_yet and not documents_of(self.service, root):
+                forget_source(self.service, self.settings, known)
+                unread.append(root)
+        return unread
+
     def note_synced(self, failed: Sequence[Failure] = ()) -> None:
         """Remember when what is remembered was synced: now, unless it could not be listed."""
         from triptych_factory.syncing import note_synced

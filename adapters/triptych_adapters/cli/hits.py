@@ -287,13 +287,16 @@ def _body(hit: Hit) -> str:
     return text
 
 
+def web_page(hit: Hit) -> str | None:
+    """The address of the page that a hit is of; None where it is of none."""
+    url = str(hit.metadata.get("source_url", ""))
+    return url if url.startswith(("http://", "https://")) else None
+
+
 def _heading(view: HitView, width: int, *, show_dataset: bool) -> Text:
     """The place, and what is known of the hit; the section and the name are cut to fit."""
     hit = view.hit
-    url = str(hit.metadata.get("source_url", ""))
-    link = url if url.startswith(("http://", "https://")) else None
-    if view.path is not None:
-        link = view.path.as_uri()
+    link = web_page(hit) if view.path is None else view.path.as_uri()
     style = Style(bold=True, color="cyan", link=link)
     line = Text(visible(place_of(view)), style=style)
     known = [Text(f"#{view.rank}", style="dim")]

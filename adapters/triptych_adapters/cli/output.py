@@ -10,6 +10,7 @@ import io
 import json
 import re
 import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from textwrap import wrap
@@ -23,7 +24,7 @@ from rich.text import Text
 from triptych._internal.wording import counted
 
 if TYPE_CHECKING:
-    from triptych._internal.progress import ProgressCallback
+    from triptych._internal.progress import Progress, ProgressCallback
     from triptych.records import Failure
 
 Rows = tuple[Sequence[str], Iterable[Sequence[object]]]
@@ -73,12 +74,21 @@ _SPELLINGS: Final = (
 )
 """The library's advice as it is written in Python, and in a shell."""
 
+EVERY_SECONDS = 30.0
+"""Between two lines of progress where no terminal shows it."""
+
 _BREAK = re.compile(r"[\t\n\v\f\r\u0085\u2028\u2029]")
 
 
 def visible(text: str) -> str:
     """``text`` without what could steer a terminal: control and direction characters."""
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n"))
+
+
+def _plain(cell: object) -> str:
+    if isinstance(cell, list | tuple):
+        return ", ".join(map(_plain, cell))
+    return str(cell).lower() if isinstance(cell, bool) else str(cell)
 
 
 def _in_a_line(cell: str) -> str:
@@ -176,12 +186,13 @@ class Output:
     def progress(
         self, phase: str, *, total: int | None = None
     ) -> Iterator[ProgressCallback | None]:
-        """A callback that moves a bar per phase on stderr; None when nobody is watching.
+        """A callback that moves a bar per phase on stderr, or where that is no terminal, writes a
+        line every half minute; None where only results are asked for.
 
         The first ``phase`` is shown from the start where its ``total`` is known.
         """
         if not self.shows_progress:
-            yield None
+            yield None if self.quiet or self.as_json else self._now_and_then()
             return
         from triptych._internal.progress import Progress
         from triptych_adapters.progress import rich_bars
@@ -190,6 +201,18 @@ class Output:
             if total is not None:
                 move(Progress(phase=phase, done=0, total=total))
             yield move
+
+    def _now_and_then(self) -> ProgressCallback:
+        told = time.monotonic()
+
+        def move(progress: Progress) -> None:
+            nonlocal told
+            if time.monotonic() >= told + EVERY_SECONDS:
+                told = time.monotonic()
+                of = "" if progress.total is None else f" of {progress.total:,}"
+                self.note(f"{progress.phase}: {progress.done:,}{of}")
+
+        return move
 
     def show(
         self,
@@ -258,7 +281,7 @@ class Output:
         a table, whatever words it breaks.
         """
         rows = list(rows)
-        cells = [[visible(str(cell)) for cell in row] for row in rows]
+        cells = [[visible(_plain(cell)) for cell in row] for row in rows]
         if not self.stdout.is_terminal:
             # Written as it is: rich would turn the tabs into spaces, and a name may begin with one.
             lines = ("\t".join(map(_in_a_line, row)) for row in cells)

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 _ID = Annotated[
     str, argument("ID", "The id of the proposal, as `triptych admin proposals list` shows it.")
 ]
+_SYNCED = (
+    "the document comes from a folder or a source: the next sync overwrites this, so change it "
+    "there too"
+)
 _By = Annotated[
     str | None, option("--by NAME", "Who decides. By default the name of this machine's user.")
 ]
@@ -75,12 +79,13 @@ def show(session: Session, proposal: _ID, dataset: AnyDataset = None) -> None:
 
     Characters that are not seen are shown by their numbers: ‹U+200B›.
     """
-    from triptych.proposals import Proposals, changes_of, signs_of
+    from triptych.proposals import Proposals, changes_of, is_synced, missing_sources, signs_of
     from triptych.text import visible
 
     with session.service(settings=local(session, "proposals", embedder="none")) as service:
         found = Proposals.of(service).find(proposal, dataset)
         version, changes = changes_of(service, found)
+        synced, missing = is_synced(service, found), missing_sources(service, found)
     output = session.output
     if not output.as_json:
         output.note(
@@ -90,7 +95,8 @@ def show(session: Session, proposal: _ID, dataset: AnyDataset = None) -> None:
             )
         )
         if found.sources:
-            output.note(f"it names as its sources: {visible(', '.join(found.sources))}")
+            named = (f"{e} (not in this dataset)" if e in missing else e for e in found.sources)
+            output.note(f"it names as its sources: {visible(', '.join(named))}")
         if signs := signs_of(found):
             output.warn(f"written for models? {', '.join(signs)}")
         if found.state != "pending":
@@ -100,8 +106,17 @@ def show(session: Session, proposal: _ID, dataset: AnyDataset = None) -> None:
                 f"it was made for version {found.base}, and the document is at version {version} "
                 "now (0 is none): it cannot be approved"
             )
+        elif synced:
+            output.warn(_SYNCED)
     output.show(
-        {**_fields(found), "version": version, "signs": signs_of(found), "diff": changes},
+        {
+            **_fields(found),
+            "version": version,
+            "synced": synced,
+            "missing_sources": sorted(missing),
+            "signs": signs_of(found),
+            "diff": changes,
+        },
         lines=styled_lines(changes),
     )
 
@@ -112,7 +127,7 @@ def approve(session: Session, proposal: _ID, dataset: AnyDataset = None, by: _By
 
     If the document has changed since the proposal was made, nothing is done and it still waits.
     """
-    from triptych.proposals import Proposals
+    from triptych.proposals import Proposals, is_synced
 
     who = by or _user()
     settings = local(session, "proposals")
@@ -120,8 +135,11 @@ def approve(session: Session, proposal: _ID, dataset: AnyDataset = None, by: _By
         found = Proposals.of(service).find(proposal, dataset)
     # Over the dataset's own embedder, for what is put.
     with session.service(settings=settings, dataset=found.dataset_id) as service:
+        synced = found.state == "pending" and is_synced(service, found)
         now = Proposals.of(service).approve(service, found.dataset_id, proposal, who)
     session.output.show(_fields(now), note=_said(now))
+    if synced:
+        session.output.warn(_SYNCED)
 
 
 @command(

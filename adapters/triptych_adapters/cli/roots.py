@@ -136,6 +136,8 @@ def _tell(session: Session, syncing: Syncing, report: SyncPlan | SyncReport) -> 
     _tell_skipped(session, seen)
     tell_generated(output, report.skipped)
     tell_notes(output, report.notes)
+    if report.renamed:
+        output.note("a document that is renamed keeps no earlier versions")
     planned = isinstance(report, SyncPlan)
     datasets = syncing.datasets
     summary = summary_line({**counts_of(report, _COUNTED), "skipped": len(seen)})
@@ -254,12 +256,18 @@ def add(
         for each in syncing.remembered.all():
             if (each.root.place, each.root.dataset_id) in mine:
                 session.output.note(f"remembered {_told(each)}")
-        for source in syncing.sources:
-            session.output.note(
-                f"remembered {source.root.place} for the dataset {source.root.dataset_id!r}, its "
-                f"documents named {source.root.prefix}…"
-            )
-        ended = run(session, syncing, language=language)
+        ended = Exit.FAILED
+        try:
+            ended = run(session, syncing, language=language)
+        finally:
+            unread = syncing.forget_unread(failed=ended is not Exit.OK)
+            for source in (each.root for each in syncing.sources):
+                session.output.note(
+                    f"not remembered, since nothing was read of it: {source.place}"
+                    if source in unread
+                    else f"remembered {source.place} for the dataset {source.dataset_id!r}, its "
+                    f"documents named {source.prefix}…"
+                )
         for outer, inner, count in syncing.twice():
             twice = f"{counted(count, 'document')} of {inner.path}: stored twice, since the dataset"
             if outer.path == inner.path:

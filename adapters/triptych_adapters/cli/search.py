@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from triptych.errors import NotAvailableError, ValidationError
 from triptych_adapters.cli.command import argument, command, option
-from triptych_adapters.cli.hits import HitView, is_wordless, place_of, render_hits, views_of
+from triptych_adapters.cli.hits import (
+    HitView,
+    is_wordless,
+    place_of,
+    render_hits,
+    views_of,
+    web_page,
+)
 from triptych_adapters.cli.names import SourceFiles, find_document, open_in_editor, shown_path
 from triptych_adapters.cli.options import (
     AsOf,
@@ -107,6 +114,11 @@ def search(
             "--why explains one document's rank among passages or layers: leave out --documents, "
             "--files and --open"
         )
+    from triptych_adapters.field_queries import only_fields
+
+    if not no_syntax and (fields := only_fields(" ".join(query or ()))):
+        where = [*(where or ()), *(f"{key}={each}" for key in fields for each in fields[key])]
+        query, documents = None, documents or layer is None
     settings = session.settings(ranker=ranker, reranker=reranker)
     if pipeline is None:
         settings = settings.without_llm()
@@ -312,14 +324,20 @@ def _print_files(output: Output, views: Sequence[HitView]) -> None:
 
 def _open(output: Output, view: HitView) -> None:
     hit = view.hit
-    if view.path is None:
+    url = web_page(hit)
+    if view.path is None and url is None:
         raise NotAvailableError(
             f"{hit.doc_name!r} has no existing source file: `triptych get {hit.doc_name}` prints it"
         )
-    if sys.stdout.isatty():
+    if not sys.stdout.isatty():
+        where = place_of(view) if view.path is not None else url
+        output.note(f"not opened, because stdout is not a terminal: {where}")
+    elif view.path is not None:
         open_in_editor(view.path, view.line)
-    else:
-        output.note(f"not opened, because stdout is not a terminal: {place_of(view)}")
+    elif url is not None:
+        import webbrowser
+
+        webbrowser.open(url)
 
 
 def show_why(output: Output, told: Explanation) -> None:

@@ -180,6 +180,7 @@ def console(
         write=write,
         add_folder=add_folder if write else None,
         folder_code=code,
+        log_requests=not sys.stderr.isatty(),  # else what is printed once would scroll away
         limits=Limits(seconds=_WATCHED),
     )
     run(options, started)

@@ -155,12 +155,14 @@ def _line(record: RebuildRecord) -> str:
     where = "/".join(part for part in (scope.dataset_id, scope.doc_name) if part)
     if len(scope.doc_names) > 1:
         where += f", {len(scope.doc_names)} documents"
+    held = [each.error for each in report.failed if isinstance(each.error, DeletionHeldError)]
     parts = [
         f"{count} {what}"
         for count, what in (
             (report.rebuilt, "written"),
             (report.removed, "deleted"),
-            (len(report.failed), "failed"),
+            (len(report.failed) - len(held), "failed"),
+            (sum(len(each.names) for each in held), "not deleted yet"),
         )
         if count
     ]

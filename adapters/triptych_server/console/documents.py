@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
@@ -39,6 +40,8 @@ CHUNKS: Final = 2_000
 _DRAWN: Final = 400_000
 """Code points of a document that are drawn; what comes after is left out, with a word."""
 _LINKED: Final = 1_000
+_NOTES: Final = 5_000
+"""Documents among which one is looked for that a link calls by less than its name."""
 """Names that a document's links may mean, which are looked up."""
 _CUT: Final = 40_000
 """Code points of a text that are cut by a chunker that is tried."""
@@ -188,6 +191,7 @@ def document(visit: Visit) -> Made:
             passage=passage,
             anchors=anchors,
             known=partial(_known, service, dataset_id),
+            called=partial(_called, service, dataset_id, name),
             link=lambda other: visit.root + path_of("documents", dataset_id, other),
         )
     spans = [Span(each.chunk_index, each.start, each.end) for each in chunks]
@@ -238,6 +242,30 @@ def _known(service: KnowledgeBase, dataset_id: str, names: Collection[str]) -> s
     """Which of the names are documents of the dataset."""
     where = {"$name": {"$in": sorted(names)[:_LINKED]}}
     return {each.name for each in service.list_documents(dataset_id, where=where)}
+
+
+def _called(
+    service: KnowledgeBase, dataset_id: str, name: str, links: Collection[str]
+) -> dict[str, str]:
+    """The document that each link of Obsidian in the document ``name`` means: by the end of its
+    path, or one of its aliases; of several the nearest, then the one with the shortest path."""
+    here = name.split("/")[:-1]
+    best: dict[str, tuple[bool, int, int, str]] = {}
+    asked = {_folded(each) for each in links}
+    for info in service.list_documents(dataset_id, limit=_NOTES):
+        parts = _folded(info.name).split("/")
+        ends = {"/".join(parts[at:]) for at in range(len(parts))}
+        given = info.metadata.get("aliases", ())
+        aliases = map(_folded, map(str, given if isinstance(given, list | tuple) else [given]))
+        shared = len(posixpath.commonprefix([here, info.name.split("/")[:-1]]))
+        for each in asked & {*ends, *aliases}:
+            rank = (each not in ends, -shared, len(parts), info.name)
+            best[each] = min(rank, best.get(each, rank))
+    return {each: best[_folded(each)][-1] for each in links if _folded(each) in best}
+
+
+def _folded(name: str) -> str:
+    return name.casefold().removesuffix(".md")
 
 
 def chunks_of(service: KnowledgeBase, dataset_id: str, name: str) -> tuple[list[Hit], bool]:

@@ -34,6 +34,8 @@ _NESTED: Final = 50
 _EXTERNAL: Final = re.compile(r"(?:https?|mailto):", re.IGNORECASE)
 _SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*:|//|\\", re.IGNORECASE)
 _WIKI: Final = re.compile(r"\[\[([^\[\]|\n]+)(?:\|([^\[\]\n]+))?\]\]")
+_TASK: Final = re.compile(r"\[([ xX])\](?=\s|$)")
+_CALLOUT: Final = re.compile(r"\[!([\w-]{1,40})\][+-]?(?=\s|$)")
 _MARKED: Final = frozenset(
     ("paragraph_open", "heading_open", "fence", "code_block", "list_item_open", "tr_open")
 )
@@ -49,6 +51,25 @@ def _parser() -> MarkdownIt:
     for name in ("fence", "code_block"):
         parser.add_render_rule(name, _code)
     return parser
+
+
+def _parsed(text: str) -> list[Token]:
+    """The tokens of a text; tasks of lists have boxes, and callouts their kind as a title."""
+    tokens = _parser().parse(text)
+    for around, _, inline in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        children = inline.children
+        if not children or children[0].type != "text":
+            continue
+        first = children[0]
+        if around.type == "list_item_open" and (task := _TASK.match(first.content)):
+            first.content = ("☐" if task[1] == " " else "☑") + first.content[task.end() :]
+        elif around.type == "blockquote_open" and (note := _CALLOUT.match(first.content)):
+            first.content = first.content[note.end() :]
+            kind = [Token("strong_open", "strong", 1), _text(note[1].capitalize())]
+            children[:0] = [*kind, Token("strong_close", "strong", -1)]
+            if len(children) > 4 and children[4].type == "softbreak":
+                children[4] = Token("hardbreak", "br", 0)
+    return tokens
 
 
 def _code(_: Any, tokens: Sequence[Token], at: int, *__: Any) -> str:
@@ -82,6 +103,7 @@ def rendered(
     passage: tuple[int, int],
     anchors: Sequence[int],
     known: Callable[[Collection[str]], Collection[str]],
+    called: Callable[[Collection[str]], Mapping[str, str]],
     link: Callable[[str], str],
 ) -> Markup | None:
     """A document as HTML; None where it nests deeper than is read.
@@ -93,13 +115,14 @@ def rendered(
             ``passage``.
         anchors: the places that have an id ``at-PLACE``, in order.
         known: which of these names are documents.
+        called: the documents of notes that Obsidian's links call by less than their name.
         link: the URL of the document of a name.
     """
     text = unify_line_ends(content)
     if metadata := _FRONT_MATTER.match(text):  # the page shows it as metadata
         text = re.sub(r"[^\n]", " ", metadata[0]) + text[metadata.end() :]
     starts = line_starts(text)
-    tokens = _parser().parse(text)
+    tokens = _parsed(text)
     if any(each.level >= _NESTED - 1 for each in tokens):
         return None
     slugs = _mark(tokens, [*starts, len(text)], passage, deque(anchors))
@@ -113,6 +136,14 @@ def rendered(
         if child.type == "link_open" and (path := _path(child))
     }
     found = known({each for names in targets.values() for each in names}) if targets else ()
+    notes = {
+        path
+        for each in inlines
+        for child in each.children or ()
+        if child.meta.get("wiki") and (path := _path(child)) and not {*targets[path]} & {*found}
+    }
+    for path, note in called(notes).items() if notes else ():
+        targets[path], found = [note], {*found, note}
     for each in inlines:
         _resolve(each.children or (), targets, found, link, slugs)
     return Markup(_parser().renderer.render(tokens, _parser().options, {}))
@@ -162,7 +193,7 @@ def _with_links(children: Sequence[Token]) -> Iterator[Token]:
             at = 0
             for found in _WIKI.finditer(token.content):
                 yield _text(token.content[at : found.start()])
-                yield from _link(found[1].partition("#")[0], found[2] or found[1])
+                yield from _link(found[1].partition("#")[0], found[2] or found[1], {"wiki": True})
                 at = found.end()
             yield _text(token.content[at:])
         else:
@@ -173,8 +204,8 @@ def _text(content: str) -> Token:
     return Token("text", "", 0, content=content)
 
 
-def _link(target: str, text: str) -> Iterator[Token]:
-    yield Token("link_open", "a", 1, attrs={"href": target})
+def _link(target: str, text: str, meta: Mapping[str, bool] | None = None) -> Iterator[Token]:
+    yield Token("link_open", "a", 1, attrs={"href": target}, meta=dict(meta or {}))
     yield _text(text)
     yield Token("link_close", "a", -1)
 
@@ -244,7 +275,7 @@ def quoted(citation: Citation) -> Markup:
 
 
 def _shortened(content: str, terms: tuple[str, ...], path: Sequence[str], *, reads: bool) -> Markup:
-    tokens = _parser().parse(content[:LONGEST]) if reads else ()
+    tokens = _parsed(content[:LONGEST]) if reads else ()
     runs = list(_runs(tokens, path)) or list(_runs(tokens, ())) or [(content, "")]
     runs = [(re.sub(r"\s+", " ", text), style) for text, style in runs]
     whole = "".join(text for text, _ in runs)

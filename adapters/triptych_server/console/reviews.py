@@ -25,6 +25,8 @@ from triptych.proposals import (
     Proposals,
     changes_of,
     decides,
+    is_synced,
+    missing_sources,
     sees,
     signs_of,
     unrestricted,
@@ -40,6 +42,7 @@ from triptych_server.keys import KeyAuthenticator
 
 _SHOWN: Final = 10
 _DRAWN: Final = 200_000  # code points of differences on a page; what has no room has its own page
+_LARGE: Final = _DRAWN // _SHOWN  # code points of one of several
 _QUERY: Final = 500  # code points of what is searched elsewhere
 _ELSEWHERE: Final = 3
 _SOURCES: Final = "In its sources"
@@ -114,7 +117,7 @@ def _shown(
     for each in found:
         version, changes = changes_of(service, each) if left > 0 else (0, "")
         left -= len(changes)
-        if left <= 0 and not whole:
+        if (left <= 0 or len(changes) > _LARGE) and not whole:
             yield {"proposal": each, "left_out": True}  # to be shown by itself
             continue
         lines = list(diff_lines(changes))
@@ -131,6 +134,8 @@ def _shown(
             "left_out": False,
             "rows": list(side_by_side(lines)),
             "signs": signs_of(each),
+            "synced": is_synced(service, each),
+            "missing": missing_sources(service, each),
             "version": version,
             "said": said,
             "sources": [sources.get(line, ()) for line in changed],

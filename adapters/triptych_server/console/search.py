@@ -16,14 +16,14 @@ from triptych.question_log import unlogged
 from triptych.records import DocumentInfo, Explanation, Hit, Layer, Mode, Query, Result
 from triptych.search import ParsedQuery, parse_query, traced
 from triptych.service import KnowledgeBase
-from triptych_adapters import did_you_mean
+from triptych_adapters import did_you_mean, only_fields
 from triptych_adapters.tools import knowledge_tools
 from triptych_adapters.wire import PIPELINE_ROUTES, ROUTES
 from triptych_server.console.folders import offered
 from triptych_server.console.gaps import is_logged
 from triptych_server.console.golden import grades_of
 from triptych_server.console.steps import table_of, ways
-from triptych_server.console.visit import Visit, is_filtered_by, where_of, whole_of
+from triptych_server.console.visit import Visit, field_of, is_filtered_by, where_of, whole_of
 from triptych_server.http.responses import note_failure
 
 _DEPTH: Final = 10
@@ -105,6 +105,12 @@ class Bench:
         except TriptychError:
             return True
         return parsed != ParsedQuery(text=" ".join(self.text.split()))
+
+    @property
+    def listed_by(self) -> dict[str, Any]:
+        """The fields of a query without words, as the list of a dataset takes them."""
+        fields = only_fields(self.text) if self.options["syntax"] else {}
+        return {f"f.{key}": field_of(fields[key][0]) for key in fields if is_filtered_by(key)}
 
     def search(self, service: KnowledgeBase, **changes: Any) -> Result:
         """Search as the API does; ``changes`` replace options."""

@@ -17,6 +17,7 @@ from starlette.responses import RedirectResponse, Response
 
 import triptych
 from triptych.errors import AuthenticationError, TriptychError
+from triptych.records import counted
 from triptych.runtime import SEARCHES
 from triptych.text import visible
 from triptych_adapters import shown_kind
@@ -73,6 +74,13 @@ def moment(value: datetime | None, *, day: bool = False) -> Markup:
     )
 
 
+def plain(value: Any) -> str:
+    """A value of metadata in plain words."""
+    if isinstance(value, list | tuple):
+        return ", ".join(map(plain, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def score(value: float | None) -> str:
     """A score with as many digits as tell two apart."""
     return "–" if value is None else f"{value:.4g}"
@@ -88,7 +96,8 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
     )
     made.filters |= {
-        each.__name__: each for each in (excerpt, marked, moment, quoted, score, title, visible)
+        each.__name__: each
+        for each in (counted, excerpt, marked, moment, plain, quoted, score, title, visible)
     }
     made.globals |= {
         "field_of": field_of,

@@ -128,6 +128,7 @@ class ServeOptions:
         add_folder: adds and syncs a folder of this machine that is named in the console, where the
             store has no keys and only this machine is answered; None refuses that.
         folder_code: what is typed with it.
+        log_requests: whether a request that succeeds has a line in the log.
     """
 
     settings: Settings
@@ -147,6 +148,7 @@ class ServeOptions:
     authenticator: Callable[[KnowledgeBase], Authenticator | None] = authenticator
     add_folder: _AddFolder | None = None
     folder_code: str = attrs.field(default="", repr=False)
+    log_requests: bool = True
 
 
 def serve(options: ServeOptions, started: Callable[[str], None]) -> None:
@@ -173,7 +175,7 @@ def serve(options: ServeOptions, started: Callable[[str], None]) -> None:
     if authenticate is None:
         check_loopback(options.host)
     listening = listen(options.host, options.port)
-    log_to_stderr()
+    log_to_stderr(requests=options.log_requests)
     with ExitStack() as held:
         held.enter_context(listening)
         shared = None
@@ -222,7 +224,7 @@ def _facts(
 
 def _app(options: ServeOptions, shared: Path | None) -> ASGIApp:
     """The app of one process, with a Service of its own."""
-    log_to_stderr()
+    log_to_stderr(requests=options.log_requests)
     HeadProtocol.limit(options.limits)
     if options.workers > 1:
         end_with_parent()
@@ -326,10 +328,13 @@ class JsonFormatter(logging.Formatter):
         return _ENCODER.encode(line)
 
 
-def log_to_stderr() -> None:
-    """Write requests, and what everything else warns of, to stderr."""
+def log_to_stderr(*, requests: bool = True) -> None:
+    """Write what happens to the server, and what everything else warns of, to stderr; with
+    ``requests`` also those that succeed."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
+    if not requests:
+        handler.addFilter(lambda each: each.levelno > logging.INFO or each.msg != "request")
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)

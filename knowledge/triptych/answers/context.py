@@ -96,10 +96,10 @@ class ContextBuilder:
             top_k=_LOOKED_AT,
         )
         if query.as_of is None:
-            hits = searches.derived().search(asked).hits
+            hits = _unasked(searches).search(asked).hits
         else:
             with self._at(asked, layers=False) as past:
-                hits = past.parts.searches.derived().search(past.query).hits
+                hits = _unasked(past.parts.searches).search(past.query).hits
         return [Passage.of_hit(hit) for hit in hits]
 
     def _find_and_pack(
@@ -190,3 +190,8 @@ class ContextBuilder:
             )
 
         return complete
+
+
+def _unasked(searches: SearchPipeline) -> SearchPipeline:
+    """``searches`` without the steps of a question, and without the log of questions."""
+    return attrs.evolve(searches.derived(), observer=None)

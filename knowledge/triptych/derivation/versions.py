@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import date, datetime
 
 import attrs
 
@@ -15,7 +15,11 @@ from triptych.text import sequence_diff
 
 _LINES = re.compile(r"[^\n]*\n|[^\n]+")
 _KEY = re.compile(r"\w[\w .-]*")
-_APART = ("dataset_id", "name", "version", "updated_at", "content", "metadata", "system")
+_OF_FILE = ("original_sha256", "parser_sig")
+_APART = (
+    *("dataset_id", "name", "version", "updated_at", "content", "metadata", "system"),
+    *_OF_FILE,
+)
 _SHOWN = 12
 """Kept versions that an error lists."""
 LAST_VERSION = (1 << 63) - 1
@@ -91,10 +95,12 @@ def unified_diff(old: SourceDocument, new: SourceDocument, *, whole: bool = Fals
     """How ``new`` differs from ``old``, line by line, as ``diff -u`` tells it; "" if in nothing.
 
     Metadata and the time of expiry come first, as lines of their own part; ``whole`` adds all else
-    that is stored of a document.
+    that is stored of a document, with the digests of its file last.
     """
     fields = (_fields(each, whole=whole) for each in (old, new))
-    return _diff(old, new, " metadata", *fields) + _diff(old, new, "", old.content, new.content)
+    file = (_file_fields(each) if whole else "" for each in (old, new))
+    said = _diff(old, new, " metadata", *fields) + _diff(old, new, "", old.content, new.content)
+    return said + _diff(old, new, " file", *file)
 
 
 def _diff(old: SourceDocument, new: SourceDocument, what: str, before: str, after: str) -> str:
@@ -116,5 +122,20 @@ def _fields(document: SourceDocument, *, whole: bool) -> str:
     }
     lines = [f"{key}: {str(value)!r}\n" for key, value in sorted(fields.items()) if value]
     for key, value in sorted(document.metadata.items()):
-        lines.append(f"{key if _KEY.fullmatch(key) else repr(key)}: {value!r}\n")
+        lines.append(f"{key if _KEY.fullmatch(key) else repr(key)}: {_value(value)}\n")
     return "".join(lines)
+
+
+def _file_fields(document: SourceDocument) -> str:
+    return "".join(
+        f"${name}: {value!r}\n" for name in _OF_FILE if (value := getattr(document, name))
+    )
+
+
+def _value(value: object) -> str:
+    """A value of metadata: text in quotation marks, so that 5 and "5" differ."""
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    return repr(value).lower() if isinstance(value, bool) else repr(value)

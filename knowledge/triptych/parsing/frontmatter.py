@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from functools import cache
 from typing import Any
@@ -30,6 +30,10 @@ _DEPTH = 4
 _TEXTS = frozenset(("title", "kind", "category"))
 """Triptych itself reads these keys, as text: the title `1984` is no number."""
 
+_TAGS = "tags"
+_LEVELS = 8
+"""How many tags that a nested one is in become tags of their own."""
+
 _BEYOND = 1 << 63
 
 # A key at the margin, with what stands on its line.
@@ -54,6 +58,7 @@ def front_matter(text: str) -> dict[str, MetadataValue]:
     is a number only if the number is written the same (`1.10` is text), and a boolean only as
     `true` or `false`. Keys of nested mappings are joined by ".", nested lists and the mappings in
     a list become lists of plain values. Empty values are left out.
+    `tags` may be text with commas, and a nested tag brings those that it is in: `tea/green`, `tea`.
     """
     return read_front_matter(text)[0]
 
@@ -132,11 +137,30 @@ class _Entries:
         found: dict[str, MetadataValue] = {}
         for name, values in self._values.items():
             items = [item for item in map(_typed, values) if item != ""]
-            if name in _TEXTS:
+            if name == _TAGS and (tags := _tags(items)) != items:
+                found[name] = tags
+            elif name in _TEXTS:
                 found[name] = ", ".join(filter(None, map(_written, values)))
             else:
                 found[name] = items if name in self._lists else items[0] if items else ""
         return {name: value for name, value in found.items() if value not in ("", [])}
+
+
+def _tags(items: Sequence[Scalar]) -> list[Scalar]:
+    """Tags each by itself, and after them those that nested ones are in, as in Obsidian."""
+    own: dict[Scalar, None] = {}
+    for item in items:
+        parts = item.split(",", _MOST) if isinstance(item, str) else [item]
+        own.update(
+            (each.strip().lstrip("#") if isinstance(each, str) else each, None) for each in parts
+        )
+    above = {
+        each.rsplit("/", depth)[0]: None
+        for each in own
+        if isinstance(each, str)
+        for depth in range(1, min(each.count("/"), _LEVELS) + 1)
+    }
+    return [each for each in (own | above) if each != ""]
 
 
 def _members(value: Any) -> Iterator[tuple[str | None, object]] | None:

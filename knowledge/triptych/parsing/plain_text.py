@@ -17,7 +17,7 @@ _OTHERS = frozenset((".adoc", ".asciidoc", ".jsonl", ".log", ".ndjson", ".org", 
 class TextParser(TextFileParser):
     """Plain text, and any text without a specific parser. Front matter becomes metadata."""
 
-    signature: str = attrs.field(default="text/5", init=False)
+    signature: str = attrs.field(default="text/6", init=False)
     endings: frozenset[str] = attrs.field(default=_OTHERS, init=False)
 
     def _read(self, name: str, decoded: DecodedText) -> ParsedFile:
@@ -35,7 +35,7 @@ class TextParser(TextFileParser):
 class MarkdownParser(TextParser):
     """Markdown. Front matter becomes metadata."""
 
-    signature: str = attrs.field(default="markdown/5", init=False)
+    signature: str = attrs.field(default="markdown/6", init=False)
     endings: frozenset[str] = attrs.field(default=_MARKDOWN, init=False)
 
     def _read(self, name: str, decoded: DecodedText) -> ParsedFile:

@@ -76,14 +76,14 @@ class HeldDeletions:
     @property
     def failure(self) -> Failure:
         """This as a failure of the folder."""
-        more = f" more, after {self.deleted}" if self.deleted else ""
-        of = f"{len(self.names)}{more} of the {self.documents} documents"
+        of = f"{len(self.names)} of the {self.documents} documents"
         why = "have no file any more, maybe because a disk is not mounted"
         if isinstance(self.root, str):
             why = "are not listed any more, maybe because the source was damaged or replaced"
+        before = f" (before them, {self.deleted} more)" if self.deleted else ""
         error = DeletionHeldError(
-            f"{of} of {str(self.root)!r} {why}: none was deleted; confirm the deletion, or restore "
-            "the files",
+            f"{of} of {str(self.root)!r} {why}: none of them was deleted{before}; confirm the "
+            "deletion, or restore the files",
             names=self.names,
             documents=self.documents,
         )

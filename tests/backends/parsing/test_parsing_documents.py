@@ -62,7 +62,7 @@ def test_the_pages_of_a_pdf_are_its_places_and_its_bookmarks_headings() -> None:
     assert places(parsed) == [("page 1", "# Intro"), ("page 2", "# Usage")]
     assert parsed.metadata["title"] == "The manual"
     assert parsed.metadata["kind"] == "markdown"
-    assert parsed.parser_sig == "pdf/6"
+    assert parsed.parser_sig == "pdf/7"
     chunks = (
         default_chunkers()
         .for_document("a.pdf", parsed.metadata, parsed.outline)
@@ -88,6 +88,21 @@ def test_headers_and_page_numbers_are_dropped_but_for_the_first() -> None:
 def test_pages_of_one_line_each_keep_it() -> None:
     parsed = read("a.pdf", make_pdf([[f"Rule number {at}."] for at in range(1, 6)]))
     assert places(parsed) == [(f"page {at}", f"Rule number {at}.") for at in range(1, 6)]
+
+
+@pytest.mark.parametrize(
+    ("title", "kept"),
+    [
+        ("untitled", False),
+        ("Untitled document (2)", False),
+        ("Microsoft Word - report.doc", False),
+        ("(anonymous)", False),
+        ("Untitled verses", True),
+        ("Microsoft Word in schools", True),
+    ],
+)
+def test_a_title_that_a_program_gave_is_none(title: str, kept: bool) -> None:
+    assert ("title" in read("a.pdf", make_pdf([["Text."]], title=title)).metadata) is kept
 
 
 def test_a_pdf_is_known_by_its_first_bytes() -> None:

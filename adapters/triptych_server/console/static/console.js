@@ -195,8 +195,11 @@ document.addEventListener("submit", async (event) => {
   event.preventDefault();
   const fields = typed(form), shown = document.querySelector("[data-answer]"), waits = made("p", { className: "answer" }, "…");
   const stream = form.getAttribute("data-stream"), headers = { Accept: "text/event-stream" }, posts = form.method === "post";
-  posts ? shown.append(waits) : shown.replaceChildren(waits);
-  if (!posts) {
+  posts ? shown.append(made("p", { className: "turn", dir: "auto" }, made("strong", {}, fields.get("q"))), waits) : shown.replaceChildren(waits);
+  if (posts) {
+    document.getElementById("q").value = fields.get("q");
+    list(`${form.getAttribute("action")}&q=${encodeURIComponent(fields.get("q"))}`);
+  } else {
     be(`${button.getAttribute("formaction")}?${fields}`);
     list(location.href);
   }
