@@ -172,7 +172,7 @@ def test_a_list_has_pages(shell: Shell) -> None:
     second = shell("admin", "proposals", "list", "-n", "3", "--offset", "3")
     assert [row[2] for row in second.rows] == ["3.md", "4.md"]
     assert second.err == ""
-    assert "no proposal waits" in shell("admin", "proposals", "list", "--offset", "9").err
+    assert "no proposals wait for a decision" in shell("admin", "proposals", "list", "--offset", "9").err
     found = shell("admin", "proposals", "list", "-n", "2", "--json").json
     assert (len(found["proposals"]), found["more"]) == (2, 3)
 

@@ -44,7 +44,7 @@ def list_proposals(
         every = Proposals.of(service).list(dataset)
     listed = [each for each in every if (each.state != "pending") == decided]
     found = listed[offset : offset + limit]
-    none = "" if found else f"no proposal {'was decided on' if decided else 'waits'}"
+    none = "" if found else f"no proposals {'with' if decided else 'wait for'} a decision"
     more = max(len(listed) - offset - limit, 0)
     columns = ("id", "dataset", "name", "what", "by", "when", "sources")
     rows = (
@@ -153,7 +153,7 @@ def refuse(
     session.output.show(
         _fields(done[0]) if len(done) == 1 else {},
         {"proposals": [_fields(each) for each in done]},
-        note=[*map(_said, done)] or f"nothing of {made_by!r} waits",
+        note=[*map(_said, done)] or f"no proposals of {made_by!r} wait for a decision",
     )
 
 

@@ -104,7 +104,7 @@ ChangeKind = Literal["added", "updated", "deleted"]
 """How a document changed between two cursors."""
 
 _TEXT = re.compile(r"(\d{1,19})-([0-9A-Za-z]{0,8192})(?:-(\d{1,19})-(\d{1,19}))?", re.ASCII)
-_EXAMPLE = "a ChangePage or a DocumentChange has it; pass None to begin at the beginning"
+_EXAMPLE = "a ChangePage or a DocumentChange has it; leave it out to begin at the beginning"
 
 
 @attrs.frozen(kw_only=True, slots=True)
