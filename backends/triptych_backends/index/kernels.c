@@ -18,7 +18,7 @@
 #error "float is computed wider than it is: the answers would differ from NumPy's"
 #endif
 /* As in `kernels.py`: raised with every change of what a function takes or gives. */
-#define VERSION 3
+#define VERSION 4
 #if defined(__GNUC__)
 #define INLINE static inline __attribute__((always_inline))
 INLINE int count_bits(uint64_t word) { return __builtin_popcountll(word); }
@@ -338,8 +338,15 @@ end:
 #define BLOCK 64
 /* So many rows ahead are fetched. */
 #define AHEAD 6
-/* A sum of so many products of two bytes is below 2**31. */
-#define MOST_WIDTH 131071
+/* One in so many values is looked at for a bar. */
+#define SAMPLE 16
+
+/* Whether every sum of products of these with bytes is below 2**31. */
+static int fits(const int16_t *query, int64_t width) {
+    int64_t sum = 0;
+    for (int64_t i = 0; i < width; i++) sum += query[i] < 0 ? -query[i] : query[i];
+    return sum <= INT32_MAX / 128;
+}
 
 typedef struct {
     const uint64_t *words, *mine;
@@ -383,18 +390,18 @@ INLINE void multiply(MULTIPLIED) {
     }
 }
 
-/* The rows from `from` whose estimate reaches the bar. */
-static int64_t list_above(const float *estimates, int64_t rows, float bar, int32_t *listed) {
+/* The rows whose value reaches the bar, and their values: how many. Not those of -INFINITY. */
+static int64_t list_above(const float *values, int64_t rows, float bar, int32_t *listed, float *kept) {
     int64_t count = 0;
+    if (!(bar > -FLT_MAX)) bar = -FLT_MAX;
     for (int64_t from = 0; from < rows; from += BLOCK) {
-        float block[BLOCK];
         int64_t size = rows - from < BLOCK ? rows - from : BLOCK;
-        int any = 0;
-        /* `listed` lies over `estimates`, at or before what is read. */
-        memcpy(block, estimates + from, (size_t)size * sizeof(float));
-        for (int64_t i = 0; i < size; i++) any |= block[i] >= bar;
-        for (int64_t i = 0; any && i < size; i++)
-            if (block[i] >= bar) listed[count++] = (int32_t)(from + i);
+        uint64_t above[BLOCK / 8] = {0}; /* a byte each: hardly any is set */
+        for (int64_t i = 0; i < size; i++) ((uint8_t *)above)[i] = values[from + i] >= bar;
+        for (int64_t i = 0; i < size; i++) {
+            if (i % 8 == 0 && !above[i / 8]) i += 7;
+            else if (((uint8_t *)above)[i]) listed[count] = (int32_t)(from + i), kept[count++] = values[from + i];
+        }
     }
     return count;
 }
@@ -416,6 +423,17 @@ static float nth(float *values, int64_t count, int64_t place) {
         else low = i;
     }
     return values[place];
+}
+
+/* The `limit`-th best of the values, -INFINITY where there are fewer. The best of a sample give a bar that
+   only few pass. */
+static float best_at(const float *values, int64_t rows, int64_t limit, int32_t *listed, float *kept) {
+    int64_t sampled = 0, place = limit / SAMPLE + 6;
+    for (int64_t row = 0; row < rows; row += SAMPLE) kept[sampled++] = values[row];
+    float bar = sampled > 4 * place ? nth(kept, sampled, sampled - place) : -FLT_MAX;
+    int64_t passing = list_above(values, rows, bar, listed, kept);
+    if (passing < limit) passing = list_above(values, rows, -FLT_MAX, listed, kept);
+    return passing < limit ? -INFINITY : nth(kept, passing, passing - limit);
 }
 
 typedef struct {
@@ -462,6 +480,48 @@ static PyObject *use(PyObject *Py_UNUSED(module), PyObject *args) {
     return PyUnicode_FromString(level->name);
 }
 
+static int are_there(const int32_t *rows, int64_t count, int64_t of) {
+    for (int64_t i = 0; i < count; i++)
+        if (rows[i] < 0 || rows[i] >= of) return refuse(PyExc_IndexError, "a row is not there");
+    return 1;
+}
+
+/* scan((codes, query, scales, rows, dead, *, scratch), scale, limit, margin): how many rows, all or of `rows`,
+   score within `margin` of the `limit`-th best. `scratch` has 12 bytes a row: the places of those rows are
+   written to its second third, their scores to its last. */
+static PyObject *scan(PyObject *Py_UNUSED(module), PyObject *args) {
+    PyObject *given;
+    Arrays arrays;
+    float scale;
+    double margin;
+    long long limit;
+    int64_t listed = 0;
+    if (!PyArg_ParseTuple(args, "O!fLd", &PyTuple_Type, &given, &scale, &limit, &margin)) return NULL;
+    int done = take(&arrays, given, "12444.4");
+    if (!done) goto end;
+    int64_t width = arrays.counts[1], of = arrays.counts[2], dead = arrays.counts[4];
+    const int32_t *rows = arrays.counts[3] ? arrays.items[3] : NULL, *gone = arrays.items[4];
+    int64_t count = rows ? arrays.counts[3] : of;
+    const float *scales = arrays.items[2];
+    float *scores = arrays.items[5], *kept = scores + 2 * count;
+    if (!fits(arrays.items[1], width) || of > INT32_MAX || limit < 1 || arrays.counts[0] != of * width ||
+        arrays.counts[5] / 3 < count)
+        done = refuse(PyExc_ValueError, "arrays of one segment differ in length");
+    done = done && are_there(rows, rows ? count : 0, of) && are_there(gone, dead, count);
+    if (!done) goto end;
+    Py_BEGIN_ALLOW_THREADS
+    level->multiply(arrays.items[0], width, rows, count, arrays.items[1], scores);
+    for (int64_t i = 0; i < count; i++) scores[i] = scores[i] * scales[rows ? rows[i] : i] * scale;
+    for (int64_t i = 0; i < dead; i++) scores[gone[i]] = -INFINITY;
+    int32_t *places = (int32_t *)(scores + count);
+    float bar = (float)((double)best_at(scores, count, limit, places, kept) - margin);
+    listed = list_above(scores, count, bar, places, kept);
+    Py_END_ALLOW_THREADS
+end:
+    release(&arrays);
+    return done ? PyLong_FromLongLong(listed) : NULL;
+}
+
 /* dot((codes, query, rows, *, out)): of these rows, of all where there are none. */
 static PyObject *dot(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *given;
@@ -470,12 +530,10 @@ static PyObject *dot(PyObject *Py_UNUSED(module), PyObject *args) {
     int done = take(&arrays, given, "124.4");
     int64_t width = done ? arrays.counts[1] : 0, count = done ? arrays.counts[3] : 0;
     const int32_t *rows = done && arrays.counts[2] ? arrays.items[2] : NULL;
-    if (done && (width > MOST_WIDTH || (rows ? arrays.counts[2] != count || (width && arrays.counts[0] % width)
+    if (done && (!fits(arrays.items[1], width) || (rows ? arrays.counts[2] != count || (width && arrays.counts[0] % width)
                                              : arrays.counts[0] != count * width)))
         done = refuse(PyExc_ValueError, "rows of another width");
-    for (int64_t i = 0; done && rows && i < count; i++)
-        if (rows[i] < 0 || (width && rows[i] >= arrays.counts[0] / width))
-            done = refuse(PyExc_IndexError, "a row is not there");
+    done = done && are_there(rows, rows ? count : 0, width ? arrays.counts[0] / width : INT32_MAX);
     if (done) {
         Py_BEGIN_ALLOW_THREADS
         level->multiply(arrays.items[0], width, rows, count, arrays.items[1], arrays.items[3]);
@@ -487,8 +545,8 @@ static PyObject *dot(PyObject *Py_UNUSED(module), PyObject *args) {
 }
 
 /* shortlist((words, mine, spreads, dead, codes, query, scales, *, scratch), slope, half, scale, depth, stride):
-   how many rows are on the shortlist. `scratch` has 8 bytes a row: the rows are written to its first half,
-   their scores to its second. */
+   how many rows are on the shortlist. `scratch` has 12 bytes a row: the rows are written to its second third,
+   their scores to its last. */
 static PyObject *shortlist(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *given;
     Arrays arrays;
@@ -498,19 +556,20 @@ static PyObject *shortlist(PyObject *Py_UNUSED(module), PyObject *args) {
     int64_t listed = 0;
     if (!PyArg_ParseTuple(args, "O!fffLL", &PyTuple_Type, &given, &s.slope, &s.half, &scale, &depth, &stride))
         return NULL;
-    int done = take(&arrays, given, "8848124.8");
+    int done = take(&arrays, given, "8844124.4");
     if (!done) goto end;
     s.words = arrays.items[0], s.mine = arrays.items[1], s.spreads = arrays.items[2], s.estimates = arrays.items[7];
     s.rows = arrays.counts[2], s.width = arrays.counts[1];
-    const int64_t *dead = arrays.items[3], width = arrays.counts[5];
+    const int64_t width = arrays.counts[5];
+    const int32_t *dead = arrays.items[3];
     const float *scales = arrays.items[6];
-    float *scores = s.estimates + s.rows;
-    if (width > MOST_WIDTH || s.rows < 1 || s.rows > INT32_MAX || depth < 0 || stride < 1 ||
+    int32_t *rows = (int32_t *)(s.estimates + s.rows);
+    float *scores = s.estimates + 2 * s.rows;
+    if (!fits(arrays.items[5], width) || s.rows < 1 || s.rows > INT32_MAX || depth < 0 || stride < 1 ||
         arrays.counts[0] != s.rows * s.width || arrays.counts[4] != s.rows * width ||
-        arrays.counts[6] != s.rows || arrays.counts[7] < s.rows)
+        arrays.counts[6] != s.rows || arrays.counts[7] / 3 < s.rows)
         done = refuse(PyExc_ValueError, "arrays of one segment differ in length");
-    for (int64_t i = 0; done && i < arrays.counts[3]; i++)
-        if (dead[i] < 0 || dead[i] >= s.rows) done = refuse(PyExc_IndexError, "a dead row is not there");
+    done = done && are_there(dead, arrays.counts[3], s.rows);
     if (!done) goto end;
     Py_BEGIN_ALLOW_THREADS
     level->estimate(&s);
@@ -520,9 +579,7 @@ static PyObject *shortlist(PyObject *Py_UNUSED(module), PyObject *args) {
     for (int64_t row = 0; row < s.rows; row += stride) scores[sampled++] = s.estimates[row];
     int64_t place = sampled - depth / stride - 1;
     float bar = nth(scores, sampled, place > 0 ? place : 0);
-    if (!(bar > -FLT_MAX)) bar = -FLT_MAX;
-    listed = list_above(s.estimates, s.rows, bar, (int32_t *)s.estimates);
-    const int32_t *rows = (const int32_t *)s.estimates;
+    listed = list_above(s.estimates, s.rows, bar, rows, scores);
     level->multiply(arrays.items[4], width, rows, listed, arrays.items[5], scores);
     for (int64_t i = 0; i < listed; i++) scores[i] = scores[i] * scales[rows[i]] * scale;
     Py_END_ALLOW_THREADS
@@ -535,6 +592,7 @@ static PyMethodDef functions[] = {
     {"bm25", bm25, METH_VARARGS, NULL},
     {"dot", dot, METH_VARARGS, NULL},
     {"holds", holds, METH_VARARGS, NULL},
+    {"scan", scan, METH_VARARGS, NULL},
     {"shortlist", shortlist, METH_VARARGS, NULL},
     {"use", use, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},

@@ -87,7 +87,10 @@ def lowest_of_best(parts: Sequence[Scores], limit: int) -> float:
     """The `limit`-th best of all scores, -inf when there are fewer."""
     if sum(map(len, parts)) < limit:
         return -np.inf
-    every = np.concatenate(parts)
+    every: NDArray[Any] = np.concatenate(parts)
+    every = every[_passing(every, limit, -np.inf)]
+    if len(every) < limit:
+        return -np.inf
     return float(np.partition(every, len(every) - limit)[len(every) - limit])
 
 

@@ -14,7 +14,14 @@ from support.examples import examples
 from support.rows import each_row
 from triptych.runtime import SEARCHES
 from triptych_backends.index import bm25, kernels, quantization
-from triptych_backends.index.quantization import Probe, dot, shortlist, shortlist_among
+from triptych_backends.index.quantization import (
+    Probe,
+    dot,
+    scan_rows,
+    score,
+    shortlist,
+    shortlist_among,
+)
 from triptych_backends.index.segment import (
     PostingsLists,
     Segment,
@@ -178,6 +185,36 @@ def test_the_shortlist_is_that_of_numpy(level, seed, rows, width, dead, depth, l
         assert among[1].tobytes() == expected_among[1].tobytes()
 
 
+@pytest.mark.property
+@settings(deadline=None, max_examples=examples(150))
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    count=st.sampled_from([*SIZES[:-1], 5_000, 40_000]),
+    width=st.sampled_from([1, 7, 64, 130, 1_100]),
+    dead=st.sampled_from([0.0, 0.01, 0.5, 1.0]),
+    among=st.booleans(),
+    limit=st.sampled_from([1, 10, 400, 10_000]),
+    margin=st.sampled_from([0.0, 1e-3, 0.1, float("inf")]),
+    alike=st.booleans(),
+)
+def test_a_scan_is_that_of_numpy(level, seed, count, width, dead, among, limit, margin, alike):
+    generator = np.random.default_rng(seed)
+    codes = generator.integers(-128, 128, (count, width), np.int8)
+    scales = generator.random(count).astype(np.float32)
+    if alike:
+        codes[:], scales[:] = 3, 0.5
+    some = np.flatnonzero(generator.random(count) < 0.5) if among else None
+    gone = np.flatnonzero(generator.random(count if some is None else len(some)) < dead)
+    asked = codes, scales, Probe.of(generator.normal(size=width).astype(np.float32)), limit, margin
+    found, scores = scan_rows(*asked, rows=some, dead=gone)
+    expected, expected_scores = in_numpy(scan_rows, *asked, rows=some, dead=gone)
+    assert found.tolist() == expected.tolist()
+    assert scores.tobytes() == expected_scores.tobytes()
+    living = np.delete(score(*asked[:3], some), gone)
+    best = np.sort(living)[-limit:]
+    assert np.sort(scores)[-limit:].tobytes() == best.tobytes()
+
+
 @pytest.mark.parametrize("width", [0, 1, 15, 64, 384, 1_023, 1_025, 1_536, 4_096])
 @pytest.mark.parametrize("rows", [0, 1, 511, 513])
 def test_dot_products_are_those_of_whole_numbers(level, rows, width) -> None:
@@ -321,12 +358,14 @@ def test_words_that_an_index_does_not_hold_are_refused(changed, error) -> None:
 @each_row(
     ("name", "value", "error"),
     [
-        ("dead", np.array([3]), IndexError),
-        ("dead", np.array([-1]), IndexError),
+        ("dead", np.array([3], np.int32), IndexError),
+        ("dead", np.array([-1], np.int32), IndexError),
+        ("query", np.full(8, -(2**15), np.int16), None),
+        ("query", np.full(8, 2**15 - 1, np.int16), None),
         ("words", np.zeros(4, np.uint64), ValueError),
         ("codes", np.zeros((3, 9), np.int8), ValueError),
         ("scales", np.ones(2, np.float32), ValueError),
-        ("scratch", np.zeros(2, np.uint64), ValueError),
+        ("scratch", np.zeros(8, np.float32), ValueError),
         ("spreads", np.empty(0, np.float32), ValueError),
     ],
 )
@@ -335,16 +374,62 @@ def test_rows_of_other_sizes_are_refused(name, value, error) -> None:
         "words": np.zeros((1, 3), np.uint64),
         "mine": np.zeros(1, np.uint64),
         "spreads": np.ones(3, np.float32),
-        "dead": np.empty(0, np.int64),
-        "codes": np.zeros((3, 8), np.int8),
+        "dead": np.empty(0, np.int32),
+        "codes": np.full((3, 8), -128, np.int8),
         "query": np.zeros(8, np.int16),
         "scales": np.ones(3, np.float32),
-        "scratch": np.zeros(3, np.uint64),
+        "scratch": np.zeros(9, np.float32),
     }
     numbers = (1.0, 1.0, 1.0, 50, quantization.STRIDE)
     assert compiled.shortlist(tuple(arrays.values()), *numbers) == 3
+    changed = {**arrays, name: value}
+    if error is None:
+        assert compiled.shortlist(tuple(changed.values()), *numbers) == 3
+        return
     with pytest.raises(error):
-        compiled.shortlist(tuple({**arrays, name: value}.values()), *numbers)
+        compiled.shortlist(tuple(changed.values()), *numbers)
+
+
+@each_row(
+    ("name", "value", "error"),
+    [
+        ("query", np.full(9, 0, np.int16), ValueError),
+        ("query", np.full(8, 2**14, np.int16), None),
+        ("scales", np.ones(4, np.float32), ValueError),
+        ("rows", np.array([3], np.int32), IndexError),
+        ("rows", np.array([-1], np.int32), IndexError),
+        ("rows", np.zeros(4, np.int32), ValueError),
+        ("rows", np.zeros(2, np.int32), IndexError),
+        ("dead", np.array([3], np.int32), IndexError),
+        ("dead", np.array([-1], np.int32), IndexError),
+        ("scratch", np.zeros(8, np.float32), ValueError),
+    ],
+)
+def test_scans_of_rows_that_are_not_there_are_refused(name, value, error) -> None:
+    arrays = {
+        "codes": np.full((3, 8), -128, np.int8),
+        "query": np.zeros(8, np.int16),
+        "scales": np.ones(3, np.float32),
+        "rows": np.array([2, 1, 0], np.int32),
+        "dead": np.array([2], np.int32),
+        "scratch": np.zeros(9, np.float32),
+    }
+    assert compiled.scan(tuple(arrays.values()), 1.0, 1, 0.0) == 2
+    changed = {**arrays, name: value}
+    if error is None:
+        assert compiled.scan(tuple(changed.values()), 1.0, 1, 0.0) == 2
+        return
+    with pytest.raises(error):
+        compiled.scan(tuple(changed.values()), 1.0, 1, 0.0)
+
+
+def test_products_that_leave_32_bits_are_refused() -> None:
+    codes, out = np.full((1, 600), -128, np.int8), np.empty(1, np.float32)
+    query, none = np.full(600, -(2**15), np.int16), np.empty(0, np.int32)
+    with pytest.raises(ValueError, match="width"):
+        compiled.dot((codes, query, none, out))
+    compiled.dot((codes[:, :511].copy(), query[:511], none, out))
+    assert out[0] == 128 * 2**15 * 511
 
 
 @each_row(
