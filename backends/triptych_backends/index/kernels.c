@@ -522,28 +522,6 @@ end:
     return done ? PyLong_FromLongLong(listed) : NULL;
 }
 
-/* dot((codes, query, rows, *, out)): of these rows, of all where there are none. */
-static PyObject *dot(PyObject *Py_UNUSED(module), PyObject *args) {
-    PyObject *given;
-    Arrays arrays;
-    if (!PyArg_ParseTuple(args, "O!", &PyTuple_Type, &given)) return NULL;
-    int done = take(&arrays, given, "124.4");
-    int64_t width = done ? arrays.counts[1] : 0, count = done ? arrays.counts[3] : 0;
-    const int32_t *rows = done && arrays.counts[2] ? arrays.items[2] : NULL;
-    if (done && (!fits(arrays.items[1], width) || (rows ? arrays.counts[2] != count || (width && arrays.counts[0] % width)
-                                             : arrays.counts[0] != count * width)))
-        done = refuse(PyExc_ValueError, "rows of another width");
-    done = done && are_there(rows, rows ? count : 0, width ? arrays.counts[0] / width : INT32_MAX);
-    if (done) {
-        Py_BEGIN_ALLOW_THREADS
-        level->multiply(arrays.items[0], width, rows, count, arrays.items[1], arrays.items[3]);
-        Py_END_ALLOW_THREADS
-    }
-    release(&arrays);
-    if (!done) return NULL;
-    Py_RETURN_NONE;
-}
-
 /* shortlist((words, mine, spreads, dead, codes, query, scales, *, scratch), slope, half, scale, depth, stride):
    how many rows are on the shortlist. `scratch` has 12 bytes a row: the rows are written to its second third,
    their scores to its last. */
@@ -590,7 +568,6 @@ end:
 
 static PyMethodDef functions[] = {
     {"bm25", bm25, METH_VARARGS, NULL},
-    {"dot", dot, METH_VARARGS, NULL},
     {"holds", holds, METH_VARARGS, NULL},
     {"scan", scan, METH_VARARGS, NULL},
     {"shortlist", shortlist, METH_VARARGS, NULL},

@@ -19,7 +19,7 @@ import threading
 from array import array
 from collections.abc import Iterator
 from mmap import mmap
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from attrs import evolve
@@ -37,30 +37,26 @@ _ROWS_OF_CACHE = 1_024
 EMPTY_ROWS: NDArray[np.int64] = np.empty(0, np.int64)
 
 
-def dot(
-    codes: NDArray[np.int8], query: NDArray[np.signedinteger[Any]], rows: IntArray | None = None
+def score(
+    codes: NDArray[np.int8],
+    scales: NDArray[np.float32],
+    query: Probe,
+    rows: IntArray | None = None,
 ) -> NDArray[np.float32]:
-    """The dot product of each int8 row, or of these `rows`, with a `Probe`'s whole numbers, shape
-    (rows,), rounded once."""
-    if rows is not None and not len(rows):
-        return np.empty(0, np.float32)
-    if kernels.compiled is not None:
-        of = EMPTY_ORDINALS if rows is None else rows.astype(np.int32, copy=False)
-        products = np.empty(len(codes if rows is None else of), np.float32)
-        kernels.compiled.dot((codes, query.astype(np.int16, copy=False), of, products))
-        return products
+    """The score of each int8 row, or of these `rows`, in NumPy, shape (rows,).
+
+    Its dot product with the query's whole numbers is rounded once.
+    """
     if rows is not None:
-        codes = codes.take(rows, axis=0)
+        codes, scales = codes.take(rows, axis=0), scales[rows]
     sums = np.zeros(len(codes))
-    for at in range(0, len(query), _EXACT_WIDTH):
+    for at in range(0, len(query.codes), _EXACT_WIDTH):
         some = slice(at, at + _EXACT_WIDTH)
-        sums += _products(codes[:, some], query[some])
-    return sums.astype(np.float32)
+        sums += _products(codes[:, some], query.codes[some])
+    return sums.astype(np.float32) * scales * query.scale
 
 
-def _products(
-    codes: NDArray[np.int8], query: NDArray[np.signedinteger[Any]]
-) -> NDArray[np.float32]:
+def _products(codes: NDArray[np.int8], query: NDArray[np.int16]) -> NDArray[np.float32]:
     # Not a product of matrices: whose threads spin for work, and take the cores from others.
     products = np.empty(len(codes), np.float32)
     if not hasattr(np, "vecdot"):
@@ -287,19 +283,6 @@ def scan_rows(
     return places, scores[places]
 
 
-def score(
-    codes: NDArray[np.int8],
-    scales: NDArray[np.float32],
-    query: Probe,
-    rows: IntArray | None = None,
-) -> NDArray[np.float32]:
-    """The score by int8 of each row, or of these `rows`, shape (rows,)."""
-    scores = dot(codes, query.codes, rows)
-    scores *= scales if rows is None else scales[rows]
-    scores *= query.scale
-    return scores
-
-
 def _listed(room: NDArray[np.float32], count: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """The rows that a kernel left in the second third of its room, and their scores in the last."""
     _, rows, scores = room.reshape(3, -1)
@@ -395,7 +378,7 @@ def _depth(signs: Signs, codes: NDArray[np.int8], scales: NDArray[np.float32]) -
         if not length:
             continue
         query /= length
-        scores = dot(codes, quantise(query[None])[0][0]) * scales
+        _, scores = scan_rows(codes, scales, Probe.of(query), 1, math.inf)
         scores[pair] = -np.inf
         nearest = np.argpartition(scores, rows - NEAREST)[rows - NEAREST :]
         estimates = estimate(signs, query)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 
 import numpy as np
 import pytest
@@ -16,7 +17,6 @@ from triptych.runtime import SEARCHES
 from triptych_backends.index import bm25, kernels, quantization
 from triptych_backends.index.quantization import (
     Probe,
-    dot,
     scan_rows,
     score,
     shortlist,
@@ -224,13 +224,14 @@ def test_dot_products_are_those_of_whole_numbers(level, rows, width) -> None:
         np.full((rows, width), -128, np.int8),
         generator.integers(126, 128, (rows, width)).astype(np.int8),
     ):
-        query = generator.integers(-128, -125, width).astype(np.int8)
+        query = generator.integers(-128, -125, width).astype(np.int16)
+        probe = Probe(query.astype(np.float32), 1.0, query, np.float32(1))
         expected = (codes.astype(np.int64) @ query.astype(np.int64)).astype(np.float32)
-        assert dot(codes, query).tobytes() == expected.tobytes()
-        assert in_numpy(dot, codes, query).tobytes() == expected.tobytes()
         some = np.flatnonzero(generator.random(rows) < 0.5)
-        assert dot(codes, query, some).tobytes() == expected[some].tobytes()
-        assert in_numpy(dot, codes, query, some).tobytes() == expected[some].tobytes()
+        asked = codes, np.ones(rows, np.float32), probe, 1, float("inf")
+        for call in (scan_rows, partial(in_numpy, scan_rows)):
+            assert call(*asked)[1].tobytes() == expected.tobytes()
+            assert call(*asked, rows=some)[1].tobytes() == expected[some].tobytes()
 
 
 def bm25_arrays(**changed) -> tuple[np.ndarray, ...]:
@@ -398,6 +399,9 @@ def test_rows_of_other_sizes_are_refused(name, value, error) -> None:
         ("scales", np.ones(4, np.float32), ValueError),
         ("rows", np.array([3], np.int32), IndexError),
         ("rows", np.array([-1], np.int32), IndexError),
+        ("rows", np.array([2**31 - 1, 0, -(2**31)], np.int32), IndexError),
+        ("rows", np.zeros(3, np.int64), TypeError),
+        ("codes", np.zeros(23, np.int8), ValueError),
         ("rows", np.zeros(4, np.int32), ValueError),
         ("rows", np.zeros(2, np.int32), IndexError),
         ("dead", np.array([3], np.int32), IndexError),
@@ -424,38 +428,13 @@ def test_scans_of_rows_that_are_not_there_are_refused(name, value, error) -> Non
 
 
 def test_products_that_leave_32_bits_are_refused() -> None:
-    codes, out = np.full((1, 600), -128, np.int8), np.empty(1, np.float32)
-    query, none = np.full(600, -(2**15), np.int16), np.empty(0, np.int32)
-    with pytest.raises(ValueError, match="width"):
-        compiled.dot((codes, query, none, out))
-    compiled.dot((codes[:, :511].copy(), query[:511], none, out))
-    assert out[0] == 128 * 2**15 * 511
-
-
-@each_row(
-    ("changed", "error"),
-    [
-        ({"query": np.zeros(7, np.int16)}, ValueError),
-        ({"out": np.empty(2, np.float32)}, ValueError),
-        ({"rows": np.zeros(2, np.int32)}, ValueError),
-        ({"rows": np.array([0, 1, 3], np.int32)}, IndexError),
-        ({"rows": np.array([0, -1, 1], np.int32)}, IndexError),
-        ({"rows": np.array([0, 2**31 - 1, 1], np.int32)}, IndexError),
-        ({"rows": np.array([0, -(2**31), 1], np.int32)}, IndexError),
-        ({"rows": np.zeros(3, np.int64)}, TypeError),
-        ({"codes": np.zeros(23, np.int8), "rows": np.zeros(3, np.int32)}, ValueError),
-    ],
-)
-def test_products_with_rows_that_are_not_there_are_refused(changed, error) -> None:
-    arrays = {
-        "codes": np.zeros((3, 8), np.int8),
-        "query": np.zeros(8, np.int16),
-        "rows": np.empty(0, np.int32),
-        "out": np.empty(3, np.float32),
-    }
-    compiled.dot(tuple(arrays.values()))
-    with pytest.raises(error):
-        compiled.dot(tuple({**arrays, **changed}.values()))
+    codes, query = np.full((1, 600), -128, np.int8), np.full(600, -(2**15), np.int16)
+    one, none, room = np.ones(1, np.float32), np.empty(0, np.int32), np.empty(3, np.float32)
+    with pytest.raises(ValueError, match="length"):
+        compiled.scan((codes, query, one, none, none, room), 1.0, 1, 0.0)
+    narrow = codes[:, :511].copy(), query[:511]
+    assert compiled.scan((*narrow, one, none, none, room), 1.0, 1, 0.0) == 1
+    assert room[2] == 128 * 2**15 * 511
 
 
 def test_another_thread_searches_while_a_kernel_runs_over_many_rows() -> None:
