@@ -101,8 +101,9 @@ def _require(holds: bool, name: str) -> None:
 
 
 def _require_rise(values: Array, name: str, runs: NDArray[np.int64] = _ONE_RUN) -> None:
-    falls = np.flatnonzero(values[1:] <= values[:-1]) + 1
-    _require(bool((runs.take(runs.searchsorted(falls), mode="clip") == falls).all()), name)
+    rises = values[1:] > values[:-1]
+    rises[runs[(runs > 0) & (runs < len(values))] - 1] = True
+    _require(bool(rises.all()), name)
 
 
 def require_places(
