@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -71,12 +72,12 @@ class Weights:
     gives the same scores bit for bit.
     """
 
-    terms: Mapping[str, float]
+    terms: dict[str, float]
     slope: float
     base: float
 
 
-def find(views: Sequence[SegmentReader], terms: Sequence[str]) -> list[dict[str, int]]:
+def find(views: Sequence[SegmentReader], terms: list[str]) -> list[dict[str, int]]:
     """For each view the numbers of those terms that its segment has."""
     found = []
     plain = [term for term in terms if term[0] != FOREIGN]
@@ -85,8 +86,7 @@ def find(views: Sequence[SegmentReader], terms: Sequence[str]) -> list[dict[str,
         some = plain
         if len(plain) < len(terms) and (there := vocabulary.prefixes_of_languages):
             some = [term for term in terms if term[0] != FOREIGN or term[:PREFIX] in there]
-        numbers = zip(some, vocabulary.find(some), strict=True)
-        found.append({term: number for term, number in numbers if number >= 0})
+        found.append(vocabulary.find(some))
     return found
 
 
@@ -152,7 +152,7 @@ def most(numbers: Mapping[str, int], weights: Weights) -> float:
 
     Each term's part is less than its weight.
     """
-    return sum([weights.terms[term] for term in numbers if term in weights.terms])
+    return sum(map(weights.terms.get, numbers, repeat(0.0)))
 
 
 def top(
@@ -172,10 +172,16 @@ def top(
     can be among the best (Turtle and Flood, Query Evaluation: Strategies and Optimizations, 1995).
     Where that does not come true, what is left is added to every unit.
     """
+    segment, text = view.segment, view.segment.text
     if kernels.compiled is not None:
-        return _compiled_top(view, numbers, weights, limit, allowed, bar)
-    text = view.segment.text
-    norms = view.segment.norms(weights.slope, weights.base)
+        limit = min(limit, len(segment.keys))
+        found, held = np.empty(limit, np.int64), np.empty(limit)
+        of_units = segment.lengths, text.offsets, view.counting(allowed)
+        arrays = (text.ids, text.counts, *of_units, found, held)
+        asked = (arrays, weights.terms, numbers, weights.slope, weights.base, bar)
+        count = kernels.run(kernels.compiled.bm25, len(segment.keys), *asked)
+        return found[:count], held[:count]
+    norms = segment.norms(weights.slope, weights.base)
     lists = [
         (
             weight,
@@ -186,7 +192,7 @@ def top(
         for term, weight in weights.terms.items()
         if (number := numbers.get(term)) is not None
     ]
-    frequent = max(len(view.segment) * FREQUENT, MANY)
+    frequent = max(len(segment) * FREQUENT, MANY)
     split = next((at for at, one in enumerate(lists) if one[3] - one[2] > frequent), len(lists))
     rest = lists[split:]
     scores = _walked(text, norms, lists[:split])
@@ -194,7 +200,7 @@ def top(
     if rest and split:
         units = np.flatnonzero(scores > 0)
         sums = scores.take(units)
-        _look_up(view.segment, norms, rest, units, sums)
+        _look_up(segment, norms, rest, units, sums)
         chosen = top_k(sums, limit)
         if len(chosen) == limit:
             bar = max(bar, float(sums[chosen[-1]]))
@@ -202,47 +208,18 @@ def top(
             return units[chosen], sums[chosen]
     for at, (weight, number, start, end) in enumerate(rest):
         if end - start > frequent:
-            scores += _parts(norms.copy(), view.segment.counts_of(number), weight)
+            scores += _parts(norms.copy(), segment.counts_of(number), weight)
         else:
             scores += _walked(text, norms, rest[at : at + 1])
         left = rest[at + 1 :]
         if left and bar - SLACK >= _weight(left):
             units = np.flatnonzero(scores >= bar - SLACK - _weight(left))
             sums = scores.take(units)
-            _look_up(view.segment, norms, left, units, sums)
+            _look_up(segment, norms, left, units, sums)
             chosen = top_k(sums, limit)
             return units[chosen], sums[chosen]
     units = top_k(scores, limit, floor=0.0)
     return units, scores[units]
-
-
-def _compiled_top(
-    view: SegmentReader,
-    numbers: Mapping[str, int],
-    weights: Weights,
-    limit: int,
-    allowed: NDArray[np.int32] | None,
-    bar: float,
-) -> tuple[IntArray, NDArray[np.float64]]:
-    segment, text = view.segment, view.segment.text
-    found = [(numbers[term], weight) for term, weight in weights.terms.items() if term in numbers]
-    limit = min(limit, len(segment))
-    units, scores = np.empty(limit, np.int64), np.empty(limit)
-    arrays = (
-        text.ids,
-        text.counts,
-        segment.lengths,
-        text.offsets,
-        np.array([number for number, _ in found], np.int64),
-        np.array([weight for _, weight in found], np.float64),
-        view.counting(allowed),
-        units,
-        scores,
-    )
-    count = kernels.run(
-        kernels.compiled.bm25, len(segment), arrays, weights.slope, weights.base, bar
-    )
-    return units[:count], scores[:count]
 
 
 @frozen(eq=False)

@@ -18,7 +18,7 @@
 #error "float is computed wider than it is: the answers would differ from NumPy's"
 #endif
 /* As in `kernels.py`: raised with every change of what a function takes or gives. */
-#define VERSION 4
+#define VERSION 5
 #if defined(__GNUC__)
 #define INLINE static inline __attribute__((always_inline))
 INLINE int count_bits(uint64_t word) { return __builtin_popcountll(word); }
@@ -238,22 +238,81 @@ static int search(Query *q, List *copy) {
     return 1;
 }
 
-/* bm25((ids, counts, lengths, offsets, numbers, weights, counting, *, units, scores), slope, base, bar):
-   how many units were found. They and their scores are written to the last two arrays. */
+/* ---- words ---- */
+static int64_t first_from(const uint64_t *sorted, int64_t count, uint64_t value) {
+    int64_t low = 0;
+    while (low < count) {
+        int64_t middle = low + (count - low) / 2;
+        if (sorted[middle] < value) low = middle + 1;
+        else count = middle;
+    }
+    return low;
+}
+
+/* find((blob, offsets, prefixes), words): the numbers of those words that a sorted vocabulary has, by word. */
+static PyObject *find(PyObject *Py_UNUSED(module), PyObject *args) {
+    PyObject *given, *words, *found = NULL;
+    Arrays arrays;
+    if (!PyArg_ParseTuple(args, "O!O!", &PyTuple_Type, &given, &PyList_Type, &words)) return NULL;
+    int done = take(&arrays, given, "188");
+    const int64_t *offsets = arrays.items[1], count = done ? arrays.counts[2] : 0;
+    if (done && arrays.counts[1] != count + 1) done = refuse(PyExc_ValueError, "arrays of words differ in length");
+    if (done) done = (found = PyDict_New()) != NULL;
+    for (Py_ssize_t k = 0; done && k < PyList_Size(words); k++) {
+        Py_ssize_t size;
+        PyObject *word = PyList_GetItem(words, k);
+        const char *text = PyUnicode_AsUTF8AndSize(word, &size);
+        if (!text) { /* a word with a surrogate is in none */
+            if (!(done = PyErr_ExceptionMatches(PyExc_UnicodeEncodeError))) break;
+            PyErr_Clear();
+            continue;
+        }
+        uint64_t prefix = 0;
+        for (int i = 0; i < 8; i++) prefix = prefix << 8 | (i < size ? (uint8_t)text[i] : 0);
+        int64_t low = first_from(arrays.items[2], count, prefix), order = 1;
+        int64_t end = prefix < UINT64_MAX ? first_from(arrays.items[2], count, prefix + 1) : count;
+        for (int64_t high = end; low < end; ) {
+            int64_t at = low < high ? low + (high - low) / 2 : low, from = offsets[at], to = offsets[at + 1];
+            if (from < 0 || from > to || to > arrays.counts[0]) {
+                done = refuse(PyExc_ValueError, "words of the index are damaged");
+                break;
+            }
+            order = memcmp((const uint8_t *)arrays.items[0] + from, text, (size_t)(to - from < size ? to - from : size));
+            if (!order) order = to - from - size;
+            if (low >= high) break;
+            if (order < 0) low = at + 1;
+            else high = at;
+        }
+        if (!done || order || low == end) continue;
+        PyObject *number = PyLong_FromLongLong(low);
+        done = number && PyDict_SetItem(found, word, number) == 0;
+        Py_XDECREF(number);
+    }
+    release(&arrays);
+    if (!done) Py_CLEAR(found);
+    return found;
+}
+
+/* bm25((ids, counts, lengths, offsets, counting, *, units, scores), terms, numbers, slope, base, bar): how many
+   units were found; they and their scores are written to the last two arrays. `terms` are the weights, greatest
+   first, `numbers` those of the terms that the segment has. */
 static PyObject *bm25(PyObject *Py_UNUSED(module), PyObject *args) {
-    PyObject *given;
+    PyObject *given, *terms, *numbers, *term, *weight, *number;
+    Py_ssize_t next = 0;
     Arrays arrays;
     Query q = {.held = 0};
-    if (!PyArg_ParseTuple(args, "O!ddd", &PyTuple_Type, &given, &q.slope, &q.base, &q.bar)) return NULL;
-    int done = take(&arrays, given, "4048881.88");
+    if (!PyArg_ParseTuple(args, "O!O!O!ddd", &PyTuple_Type, &given, &PyDict_Type, &terms, &PyDict_Type, &numbers,
+                          &q.slope, &q.base, &q.bar))
+        return NULL;
+    int done = take(&arrays, given, "40481.88");
     if (!done) goto end;
-    const int64_t *offsets = arrays.items[3], *numbers = arrays.items[4], words = arrays.counts[4];
+    const int64_t *offsets = arrays.items[3], words = PyDict_Size(terms);
     q.ids = arrays.items[0], q.counts = arrays.items[1], q.size = (int)arrays.views[1].itemsize;
     q.lengths = arrays.items[2], q.units = arrays.counts[2];
-    q.counting = arrays.counts[6] ? arrays.items[6] : NULL;
-    q.limit = arrays.counts[7];
-    if (arrays.counts[1] != arrays.counts[0] || arrays.counts[5] != words || arrays.counts[8] != q.limit ||
-        (q.counting && arrays.counts[6] != q.units) || (q.size != 1 && q.size != 2 && q.size != 4) ||
+    q.counting = arrays.counts[4] ? arrays.items[4] : NULL;
+    q.limit = arrays.counts[5];
+    if (arrays.counts[1] != arrays.counts[0] || arrays.counts[6] != q.limit ||
+        (q.counting && arrays.counts[4] != q.units) || (q.size != 1 && q.size != 2 && q.size != 4) ||
         words > 1 << 24 || q.limit > 1 << 30) {
         done = refuse(PyExc_ValueError, "arrays of one search differ in length");
         goto end;
@@ -268,27 +327,30 @@ static PyObject *bm25(PyObject *Py_UNUSED(module), PyObject *args) {
     q.rest = (double *)(q.seen + WINDOW / 64);
     q.lists = (List *)(q.rest + words + 1);
     q.heap = (Hit *)(q.lists + 2 * words);
-    for (; done && q.words < words; q.words++) {
-        int64_t number = numbers[q.words], known = number >= 0 && number < arrays.counts[3] - 1;
-        int64_t at = known ? offsets[number] : -1, end = known ? offsets[number + 1] : -1;
-        done = at >= 0 && at <= end && end <= arrays.counts[0];
-        double weight = ((const double *)arrays.items[5])[q.words];
-        q.lists[q.words] = (List){at, end, weight, (double)(end - at) / (double)(q.units ? q.units : 1)};
+    while (done && q.words < words && PyDict_Next(terms, &next, &term, &weight)) {
+        if (!(number = PyDict_GetItemWithError(numbers, term))) continue;
+        int64_t word = PyLong_AsLongLong(number), known = word >= 0 && word < arrays.counts[3] - 1;
+        int64_t at = known ? offsets[word] : -1, end = known ? offsets[word + 1] : -1;
+        double most = PyErr_Occurred() ? 0.0 : PyFloat_AsDouble(weight);
+        done = !PyErr_Occurred() && at >= 0 && at <= end && end <= arrays.counts[0];
+        q.lists[q.words++] = (List){at, end, most, (double)(end - at) / (double)(q.units ? q.units : 1)};
     }
+    if (PyErr_Occurred()) goto freed;
     if (done && q.limit) {
         Py_BEGIN_ALLOW_THREADS
         done = search(&q, q.lists + words);
         for (int64_t i = 0; i < q.held; i++) {
-            ((int64_t *)arrays.items[7])[i] = q.heap[i].unit;
-            ((double *)arrays.items[8])[i] = q.heap[i].score;
+            ((int64_t *)arrays.items[5])[i] = q.heap[i].unit;
+            ((double *)arrays.items[6])[i] = q.heap[i].score;
         }
         Py_END_ALLOW_THREADS
     }
     if (!done) refuse(PyExc_ValueError, "postings of the index are damaged");
+freed:
     free(q.sums);
 end:
     release(&arrays);
-    return done ? PyLong_FromLongLong(q.held) : NULL;
+    return PyErr_Occurred() ? NULL : PyLong_FromLongLong(q.held);
 }
 
 /* holds((ids, counts, offsets, numbers, columns, units, *, out), width): how often units[i] has the word
@@ -568,6 +630,7 @@ end:
 
 static PyMethodDef functions[] = {
     {"bm25", bm25, METH_VARARGS, NULL},
+    {"find", find, METH_VARARGS, NULL},
     {"holds", holds, METH_VARARGS, NULL},
     {"scan", scan, METH_VARARGS, NULL},
     {"shortlist", shortlist, METH_VARARGS, NULL},

@@ -100,7 +100,7 @@ class LocalIndex(CloseOnExit):
         asked = {name: each.analyze_query(query) for name, each in analyzers.items()}
         SEARCHES.pass_on("the search")
         views, corpora = bounded(snapshots, field, corpus)
-        if any(view.segment.text.vocabulary.prefixes_of_languages for view in views):
+        if set().union(*[view.segment.text.vocabulary.prefixes_of_languages for view in views]):
             variants = {name: each.variants(query) for name, each in analyzers.items()}
         else:
             variants = {name: {term: (term,) for term in terms} for name, terms in asked.items()}
@@ -131,13 +131,15 @@ class LocalIndex(CloseOnExit):
             if most <= max(bar.value - SLACK, 0.0):
                 break
             of_words = weights[snapshots[dataset].language]
-            for part in parts_of(dataset, [view], selection):
-                SEARCHES.pass_on("the search")
-                units, scores = bm25.top(
-                    view, known[id(view)], of_words, limit, allowed=part.allowed, bar=bar.value
-                )
-                found.append(RankedUnits(part, units, scores))
-                bar.add(scores)
+            allowed = None if selection is None else selection.units(dataset, view.segment)
+            if allowed is not None and not len(allowed):
+                continue
+            SEARCHES.pass_on("the search")
+            units, scores = bm25.top(
+                view, known[id(view)], of_words, limit, allowed=allowed, bar=bar.value
+            )
+            found.append(RankedUnits(Part(dataset, view, allowed), units, scores))
+            bar.add(scores)
         return WordRanking(rank(found, limit), pooled, found, known, pooled_stats)
 
     def corpus_stats(

@@ -127,10 +127,9 @@ def rank(found: Sequence[RankedUnits], limit: int) -> list[Scored]:
     for one, scores in zip(found, rounded, strict=True):
         segment, dataset, units = one.part.view.segment, one.part.dataset, one.units
         kept = scores >= bar
-        if not kept.all():
-            units, scores = units[kept], scores[kept]
-            if not len(units):
-                continue
+        units, scores = units[kept], scores[kept]
+        if not len(units):
+            continue
         groups = segment.group_numbers(units)
         names = segment.names()
         hits += [

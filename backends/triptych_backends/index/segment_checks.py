@@ -63,6 +63,9 @@ def checked_arrays(found: Mapping[str, Array]) -> dict[str, Array]:
             held.tobytes().decode()
             _require(bool((held[offsets[offsets < len(held)]] & 0xC0 != 0x80).all()), name)
     units, owners, order = len(arrays["keys"]), arrays["owners"], arrays["owner_order"]
+    for part in ("text", "headings"):
+        prefixes = arrays[f"{part}.prefixes"]
+        _require(bool((prefixes[1:] >= prefixes[:-1]).all()), f"{part}.prefixes")
     for part in ("text", "headings", "sparse"):
         require_places(arrays[f"{part}.ids"], units, f"{part}.ids", arrays[f"{part}.offsets"])
         _require(part == "sparse" or bool(arrays[f"{part}.counts"].all()), f"{part}.counts")

@@ -28,6 +28,7 @@ from triptych_backends.index.segment import (
     SegmentReader,
     SharedVocabulary,
     Signs,
+    SortedVocabulary,
 )
 
 compiled = kernels.compiled
@@ -234,20 +235,21 @@ def test_dot_products_are_those_of_whole_numbers(level, rows, width) -> None:
             assert call(*asked, rows=some)[1].tobytes() == expected[some].tobytes()
 
 
-def bm25_arrays(**changed) -> tuple[np.ndarray, ...]:
-    """The arguments of a small search: two words in five units."""
-    arrays = {
+def search(**changed) -> int:
+    """How many units a small search finds: two words in five units."""
+    given = {
+        "terms": {"a": 2.0, "not here": 1.5, "b": 1.0},
+        "numbers": {"a": 0, "not asked for": 7, "b": 1},
         "ids": np.array([0, 2, 4, 1, 2], np.int32),
         "counts": np.ones(5, np.uint8),
         "lengths": np.full(5, 3, np.uint32),
         "offsets": np.array([0, 3, 5], np.int64),
-        "numbers": np.array([0, 1], np.int64),
-        "weights": np.array([2.0, 1.0]),
         "counting": np.empty(0, np.bool_),
         "units": np.empty(3, np.int64),
         "scores": np.empty(3),
     }
-    return tuple({**arrays, **changed}.values())
+    terms, numbers, *arrays = {**given, **changed}.values()
+    return compiled.bm25(tuple(arrays), terms, numbers, 0.1, 0.3, 0.0)
 
 
 @each_row(
@@ -260,11 +262,14 @@ def bm25_arrays(**changed) -> tuple[np.ndarray, ...]:
         ({"offsets": np.array([-1, 3, 5], np.int64)}, ValueError),
         ({"offsets": np.array([4, 3, 5], np.int64)}, ValueError),
         ({"offsets": np.empty(0, np.int64)}, ValueError),
-        ({"numbers": np.array([0, 2], np.int64)}, ValueError),
-        ({"numbers": np.array([-1, 1], np.int64)}, ValueError),
         ({"counts": np.ones(4, np.uint8)}, ValueError),
         ({"counts": np.ones(5, np.uint64)}, ValueError),
-        ({"weights": np.ones(1)}, ValueError),
+        ({"numbers": {"a": 0, "b": 2}}, ValueError),
+        ({"numbers": {"a": -1, "b": 1}}, ValueError),
+        ({"numbers": {"a": 2**63}}, OverflowError),
+        ({"numbers": {"a": "0"}}, TypeError),
+        ({"numbers": ["a"]}, TypeError),
+        ({"terms": {"a": "2.0"}}, TypeError),
         ({"counting": np.ones(4, np.bool_)}, ValueError),
         ({"scores": np.empty(2)}, ValueError),
         ({"ids": np.zeros(5, np.int64)}, TypeError),
@@ -275,9 +280,9 @@ def bm25_arrays(**changed) -> tuple[np.ndarray, ...]:
     ],
 )
 def test_what_a_damaged_index_may_hold_is_refused(changed, error) -> None:
-    assert compiled.bm25(bm25_arrays(), 0.1, 0.3, 0.0) == 3
+    assert search() == 3
     with pytest.raises((error, BufferError)):
-        compiled.bm25(bm25_arrays(**changed), 0.1, 0.3, 0.0)
+        search(**changed)
 
 
 @pytest.mark.property
@@ -285,11 +290,63 @@ def test_what_a_damaged_index_may_hold_is_refused(changed, error) -> None:
 @given(st.lists(st.integers(-3, 9), min_size=5, max_size=5), st.integers(1, 6))
 def test_postings_in_any_order_end_a_search_or_an_error_does(ids, limit) -> None:
     units = np.empty(limit, np.int64)
-    arrays = bm25_arrays(ids=np.array(ids, np.int32), units=units, scores=np.empty(limit))
     count = 0
     with suppress(ValueError):
-        count = compiled.bm25(arrays, 0.1, 0.3, 0.0)
+        count = search(ids=np.array(ids, np.int32), units=units, scores=np.empty(limit))
     assert set(units[:count].tolist()) <= set(range(5))
+
+
+WORDS = st.lists(st.text("ab\0\U0010ffffé", max_size=11) | st.text(max_size=4), max_size=30)
+
+
+@pytest.mark.property
+@settings(deadline=None, max_examples=examples(300))
+@given(
+    held=WORDS, others=WORDS, alike=st.sampled_from(["", "seven by", "eight by", "\U0010ffff" * 2])
+)
+def test_words_are_found_as_in_numpy(held, others, alike) -> None:
+    held, asked = [alike + word for word in held], [alike + word for word in others + held]
+    asked = [*asked, *others, "", "\udc80", alike + "\ud800"]
+    vocabulary = SortedVocabulary.of(sorted({word for word in held if is_encodable(word)}))
+    expected = {word: at for at, word in enumerate(vocabulary.words()) if word in asked}
+    assert vocabulary.find(asked) == in_numpy(vocabulary.find, asked) == expected
+
+
+def is_encodable(word: str) -> bool:
+    return word.encode(errors="replace").decode() == word
+
+
+@each_row(
+    ("name", "value", "error"),
+    [
+        ("offsets", np.array([0, 1], np.int64), ValueError),
+        ("offsets", np.array([0, 1, 4], np.int64), ValueError),
+        ("offsets", np.array([-1, 1, 3], np.int64), ValueError),
+        ("offsets", np.array([3, 1, 3], np.int64), ValueError),
+        ("offsets", np.array([0, 2**63 - 1, 3], np.int64), ValueError),
+        ("offsets", np.empty(0, np.int64), ValueError),
+        ("prefixes", np.empty(0, np.uint64), ValueError),
+        ("prefixes", np.zeros(2, np.int32), TypeError),
+        ("words", ["a", 5], TypeError),
+        ("words", ("a",), TypeError),
+    ],
+)
+def test_words_of_a_damaged_vocabulary_are_refused(name, value, error) -> None:
+    sound = SortedVocabulary.of(["a", "bc"])
+    given = {
+        "blob": sound.blob,
+        "offsets": sound.offsets,
+        "prefixes": sound.prefixes,
+        "words": ["bc", "a", "", "ab"],
+    }
+
+    def found(words, *arrays: np.ndarray) -> dict[str, int]:
+        return compiled.find(arrays, words)
+
+    assert found(given.pop("words"), *given.values()) == {"a": 0, "bc": 1}
+    changed = {"words": ["bc", "a"], **given, name: value}
+    with pytest.raises(error):
+        found(changed.pop("words"), *changed.values())
 
 
 @pytest.mark.property
