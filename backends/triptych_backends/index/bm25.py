@@ -24,7 +24,7 @@ from triptych.text.labels import LABELLED_K1, TEXT_WEIGHT
 from triptych.text.term_ids import FOREIGN
 from triptych_backends.index import kernels
 from triptych_backends.index.change_log import Scored
-from triptych_backends.index.ranking import DECIMALS, SLACK, RankedUnits, top_k
+from triptych_backends.index.ranking import SLACK, Origin, RankedUnits, top_k
 from triptych_backends.index.segment import (
     PREFIX,
     IntArray,
@@ -226,11 +226,13 @@ def top(
 class WordRanking:
     """The best units for a query's words, and what tells which of its terms they hold.
 
-    ``found`` are the units that they were chosen from, ``numbers`` those of the terms' ``variants``
-    by the identity of a view. ``statistics`` are those of all variants, in one language only.
+    ``origins`` say for each row where in ``found`` it is, and which unit there; ``numbers`` are
+    those of the terms' ``variants`` by the identity of a view. ``statistics`` are those of all
+    variants, in one language only.
     """
 
     rows: list[Scored]
+    origins: Sequence[Origin] = ()
     variants: Mapping[str, Sequence[str]] = {}
     found: Sequence[RankedUnits] = ()
     numbers: Mapping[int, Mapping[str, int]] = {}
@@ -248,25 +250,20 @@ class WordRanking:
         """How often each row's unit holds the terms: a term's postings are bisected."""
         terms = sorted(self.variants)
         counts = np.zeros((len(self.rows), len(terms)), np.float64)
-        places = {(row.dataset, row.key): at for at, row in enumerate(self.rows)}
-        bar = -self.rows[-1].negative if self.rows else 0.0
-        for one in self.found:
-            segment = one.part.view.segment
-            units = one.units[np.round(one.scores, DECIMALS) >= bar]
-            keys = segment.keys.take(units).tolist()
-            rows = np.array([places.get((one.part.dataset, key), -1) for key in keys], np.intp)
-            if (rows < 0).any():
-                units, rows = units[rows >= 0], rows[rows >= 0]
-            if not len(units):
+        parts, units = np.array(self.origins, np.int32).reshape(-1, 2).T
+        for at, one in enumerate(self.found):
+            rows = (parts == at).nonzero()[0]
+            if not len(rows):
                 continue
-            numbers = self.numbers[id(one.part.view)]
+            numbers = self.numbers[id(one.view)]
             columns, words = [], []
             for column, term in enumerate(terms):
                 for each in self.variants[term]:
                     if each in numbers:
                         columns.append(column)
                         words.append(numbers[each])
-            counts[rows] = held_counts(segment.text, words, columns, units, len(terms))
+            text = one.view.segment.text
+            counts[rows] = held_counts(text, words, columns, units[rows], len(terms))
         return TermMatches(terms, np.minimum(counts / TEXT_WEIGHT, 1))
 
 

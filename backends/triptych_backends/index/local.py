@@ -111,7 +111,7 @@ class LocalIndex(CloseOnExit):
         statistics = bm25.statistics(views, numbers, corpora)
         pooled_stats = statistics if len(analyzers) == 1 else None
         if limit <= 0:
-            return WordRanking([], pooled, statistics=pooled_stats)
+            return WordRanking([], variants=pooled, statistics=pooled_stats)
         SEARCHES.pass_on("the search")
         known = dict(zip(map(id, views), numbers, strict=True))
         weights = {
@@ -138,9 +138,9 @@ class LocalIndex(CloseOnExit):
             units, scores = bm25.top(
                 view, known[id(view)], of_words, limit, allowed=allowed, bar=bar.value
             )
-            found.append(RankedUnits(Part(dataset, view, allowed), units, scores))
+            found.append(RankedUnits(dataset, view, units, scores))
             bar.add(scores)
-        return WordRanking(rank(found, limit), pooled, found, known, pooled_stats)
+        return WordRanking(*rank(found, limit), pooled, found, known, pooled_stats)
 
     def corpus_stats(
         self,
@@ -209,7 +209,7 @@ class LocalIndex(CloseOnExit):
         query = checked(vector, parts)
         if limit <= 0:
             return []
-        return rank(lane(parts, query, limit, self.feed.vectors, self._scanner), limit)
+        return rank(lane(parts, query, limit, self.feed.vectors, self._scanner), limit)[0]
 
     def sparse(
         self,
@@ -226,7 +226,7 @@ class LocalIndex(CloseOnExit):
         `space`. Filters and ties are those of `bm25`.
         """
         parts = self._sparse_parts(datasets, selection, space) if limit > 0 else []
-        return rank([best_units(part, vector, limit) for part in parts], limit)
+        return rank([best_units(part, vector, limit) for part in parts], limit)[0]
 
     def document_sparse(
         self,
@@ -239,7 +239,7 @@ class LocalIndex(CloseOnExit):
     ) -> list[Scored]:
         """The documents with the best chunks: each once, with its best chunk's key and index."""
         parts = self._sparse_parts(datasets, selection, space) if limit > 0 else []
-        return rank([best_documents(part, vector) for part in parts], limit)
+        return rank([best_documents(part, vector) for part in parts], limit)[0]
 
     def _sparse_parts(
         self, datasets: Sequence[str], selection: Selection | None, space: str

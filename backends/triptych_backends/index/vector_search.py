@@ -291,7 +291,8 @@ def _rescored(
         present = [at for at, score in enumerate(mine) if score is not None]
         if present:
             known_scores = np.array([mine[at] for at in present], np.float64)
-            found.append(RankedUnits(part, scan.units[rows[present]], known_scores))
+            units = scan.units[rows[present]]
+            found.append(RankedUnits(part.dataset, part.view, units, known_scores))
     return found
 
 
@@ -299,14 +300,14 @@ def best_units(part: Part, query: SparseVector, limit: int) -> RankedUnits:
     """The ``limit`` units with the greatest dot products, among those that share a term."""
     scores = _scores(part, query)
     units = top_k(scores, limit, floor=0.0)
-    return RankedUnits(part, units, scores[units])
+    return RankedUnits(part.dataset, part.view, units, scores[units])
 
 
 def best_documents(part: Part, query: SparseVector) -> RankedUnits:
     """The best unit of each document that shares a term."""
     scores = _scores(part, query)
     units = np.flatnonzero(scores > 0.0)
-    return best_of_group(RankedUnits(part, units, scores[units]))
+    return best_of_group(RankedUnits(part.dataset, part.view, units, scores[units]))
 
 
 def _scores(part: Part, query: SparseVector) -> NDArray[np.float64]:
