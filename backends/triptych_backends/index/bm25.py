@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -145,14 +144,6 @@ def weigh(
     ordered = sorted([(-weight, term) for term, weight in weights.items()])
     slope = K1 * B * corpus.count / corpus.length if corpus.length else 0.0
     return Weights({term: -negative for negative, term in ordered}, slope, K1 * (1 - B))
-
-
-def most(numbers: Mapping[str, int], weights: Weights) -> float:
-    """More than any unit of a segment with these terms can score; 0 where it has none of them.
-
-    Each term's part is less than its weight.
-    """
-    return sum(map(weights.terms.get, numbers, repeat(0.0)))
 
 
 def top(

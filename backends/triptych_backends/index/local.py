@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from operator import itemgetter
 from pathlib import Path
 from threading import Lock
@@ -118,9 +119,10 @@ class LocalIndex(CloseOnExit):
             name: bm25.weigh(statistics, Counter(terms), variants[name])
             for name, terms in asked.items()
         }
-        # The most that a unit can score, and which of several languages' weights it has.
+        # The most that a unit can score: each term's part is less than its weight.
+        of_dataset = {name: weights[each.language].terms.get for name, each in snapshots.items()}
         parts = [
-            (bm25.most(known[id(view)], weights[snapshot.language]), dataset, view)
+            (sum(map(of_dataset[dataset], known[id(view)], repeat(0.0))), dataset, view)
             for dataset, snapshot in snapshots.items()
             for view in snapshot.views(field)
         ]

@@ -134,7 +134,7 @@ def rank(found: Sequence[RankedUnits], limit: int) -> tuple[list[Scored], list[O
         groups = segment.group_numbers(units)
         hits += zip(
             (-scores[kept]).tolist(),
-            map(segment.names().__getitem__, groups.tolist()),
+            map(segment.names.__getitem__, groups.tolist()),
             segment.indexes.take(units).tolist(),
             repeat(one.dataset),
             segment.keys.take(units).tolist(),

@@ -228,7 +228,6 @@ class Segment:
     _norms: tuple[float, NDArray[np.float64]] | None = field(init=False, default=None)
     _coarsest: float | None = field(init=False, default=None)
     _sorted_owners: NDArray[np.int64] | None = field(init=False, default=None)
-    _names: list[str] | None = field(init=False, default=None)
     _units_of: tuple[NDArray[np.int64], NDArray[np.int32]] | None = field(init=False, default=None)
     _others: tuple[NDArray[np.int32], NDArray[np.int32]] | None = field(init=False, default=None)
     _counts: dict[int, NDArray[np.unsignedinteger[Any]]] = field(init=False, factory=dict)
@@ -312,11 +311,10 @@ class Segment:
         """The group of each unit."""
         return self.starts.searchsorted(units, "right") - 1
 
+    @cached_property
     def names(self) -> list[str]:
         """All groups' document names."""
-        if self._names is None:
-            self._names = unpack(self.name_blob, self.name_offsets)
-        return self._names
+        return unpack(self.name_blob, self.name_offsets)
 
     def counts_of(self, word: int) -> NDArray[np.unsignedinteger[Any]]:
         """How often each unit has a word, shape (units,); those asked for last are kept."""

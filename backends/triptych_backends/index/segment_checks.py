@@ -125,7 +125,7 @@ def require_order(segment: Segment) -> None:
         sound = SortedVocabulary.of(sorted(set(vocabulary.words())))
         _require(np.array_equal(sound.blob, vocabulary.blob), "words")
         _require(np.array_equal(sound.prefixes, vocabulary.prefixes), "prefixes")
-    groups = list(zip(segment.names(), segment.owners.tolist(), strict=True))
+    groups = list(zip(segment.names, segment.owners.tolist(), strict=True))
     _require(groups == sorted(groups), "name_blob")
     if segment.signs:
         sound_signs = sign(segment.codes, segment.scales, segment.signs.centre)
