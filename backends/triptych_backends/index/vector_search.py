@@ -274,25 +274,25 @@ def _rescored(
     vectors: Vectors,
 ) -> list[RankedUnits]:
     """The chosen rows with exact scores, but those whose vectors the truth has no longer."""
-    wanted: dict[str, list[int]] = {}
-    chosen = [one for one in chosen if len(one[2])]
-    for part, scan, rows in chosen:
-        wanted.setdefault(part.dataset, []).extend(scan.keys[rows].tolist())
-    scores: dict[int, float] = {}
-    for dataset, keys in wanted.items():
-        if keys:
-            known = vectors(dataset, keys)
-            if not len(known.keys):
-                continue
-            scores.update(zip(known.keys, exact(query, known.vectors).tolist(), strict=True))
+    of_datasets: dict[str, list[tuple[Part, Approximate, IntArray]]] = {}
+    for one in chosen:
+        if len(one[2]):
+            of_datasets.setdefault(one[0].dataset, []).append(one)
     found = []
-    for part, scan, rows in chosen:
-        mine = [scores.get(key) for key in scan.keys[rows].tolist()]
-        present = [at for at, score in enumerate(mine) if score is not None]
-        if present:
-            known_scores = np.array([mine[at] for at in present], np.float64)
-            units = scan.units[rows[present]]
-            found.append(RankedUnits(part.dataset, part.view, units, known_scores))
+    for dataset, several in of_datasets.items():
+        keys = np.concatenate([scan.keys[rows] for _, scan, rows in several])
+        known = vectors(dataset, keys.tolist())
+        if not len(known.keys):
+            continue
+        ids, scores = np.array(known.keys), exact(query, known.vectors)
+        order = ids.argsort()
+        places = order.take(ids.searchsorted(keys, sorter=order), mode="clip")
+        is_known, start = ids[places] == keys, 0
+        for part, scan, rows in several:
+            kept = is_known[start : start + len(rows)]
+            its_scores = scores[places[start : start + len(rows)][kept]]
+            found.append(RankedUnits(dataset, part.view, scan.units[rows[kept]], its_scores))
+            start += len(rows)
     return found
 
 
