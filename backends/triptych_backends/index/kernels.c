@@ -487,8 +487,7 @@ static float nth(float *values, int64_t count, int64_t place) {
     return values[place];
 }
 
-/* The `limit`-th best of the values, -INFINITY where there are fewer. The best of a sample give a bar that
-   only few pass. */
+/* The `limit`-th best of the values, -INFINITY where there are fewer. A sample gives a bar that few pass. */
 static float best_at(const float *values, int64_t rows, int64_t limit, int32_t *listed, float *kept) {
     int64_t sampled = 0, place = limit / SAMPLE + 6;
     for (int64_t row = 0; row < rows; row += SAMPLE) kept[sampled++] = values[row];
@@ -585,8 +584,7 @@ end:
 }
 
 /* shortlist((words, mine, spreads, dead, codes, query, scales, *, scratch), slope, half, scale, depth, stride):
-   how many rows are on the shortlist. `scratch` has 12 bytes a row: the rows are written to its second third,
-   their scores to its last. */
+   how many rows are on the shortlist; `scratch` is that of `scan`. */
 static PyObject *shortlist(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *given;
     Arrays arrays;

@@ -237,7 +237,7 @@ def shortlist(
     if kernels.compiled is not None:
         mine, *line = _aimed(signs, query.vector)
         room = _room(len(signs.spreads)).view(np.float32)
-        gone = dead.astype(np.int32)
+        gone = dead.astype(np.int32, copy=False)
         arrays = (signs.words, mine, signs.spreads, gone, codes, query.codes, scales, room)
         asked = (arrays, *line, query.scale, depth, STRIDE)
         return _listed(room, kernels.run(kernels.compiled.shortlist, len(signs.spreads), *asked))
@@ -273,7 +273,7 @@ def scan_rows(
     if kernels.compiled is not None:
         of = EMPTY_ORDINALS if rows is None else rows.astype(np.int32, copy=False)
         room = _room(count).view(np.float32)
-        arrays = (codes, query.codes, scales, of, dead.astype(np.int32), room)
+        arrays = (codes, query.codes, scales, of, dead.astype(np.int32, copy=False), room)
         asked = (arrays, query.scale, limit, margin)
         return _listed(room, kernels.run(kernels.compiled.scan, count, *asked))
     scores = score(codes, scales, query, rows)

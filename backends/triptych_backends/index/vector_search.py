@@ -52,10 +52,11 @@ class RowScanner:
         self._cores = cores or available_cores()
         self._pool: ThreadPoolExecutor | None = None
 
-    def parts(self, count: int, width: int, scan: Callable[[slice], T]) -> list[T]:
-        """What ``scan`` gives for all of so many rows of so many bytes, or for each half."""
+    def halves(self, count: int, width: int, scan: Callable[[slice], T]) -> list[T]:
+        """What ``scan`` gives for each half of so many rows of so many bytes; none where scanning
+        all at once takes no longer."""
         if self._cores < 2 or count * width < SPLIT_BYTES:
-            return [scan(slice(0, count))]
+            return []
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._cores, "triptych-scan")
         other = self._pool.submit(scan, slice(count // 2, count))
@@ -130,18 +131,19 @@ def _scanned(
     step = segment.coarsest
     margin, limit = (math.inf, 1) if limit is None else (_margins(query, step, step), limit)
 
-    def part(some: slice) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def half(some: slice) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         if rows is not None:
             places, scores = scan_rows(codes, scales, query, limit, margin, rows=rows[some])
-            return rows[some][places], scores
-        gone = dead[(dead >= some.start) & (dead < some.stop)] - some.start
-        places, scores = scan_rows(codes[some], scales[some], query, limit, margin, dead=gone)
+        else:
+            gone = dead[(dead >= some.start) & (dead < some.stop)] - some.start
+            places, scores = scan_rows(codes[some], scales[some], query, limit, margin, dead=gone)
         return places + some.start, scores
 
-    found = scanner.parts(count, segment.dimension, part)
-    if len(found) == 1:
-        return found[0]
-    return np.concatenate([each[0] for each in found]), np.concatenate([each[1] for each in found])
+    if found := scanner.halves(count, segment.dimension, half):
+        places, scores = (np.concatenate([each[at] for each in found]) for at in (0, 1))
+    else:
+        places, scores = scan_rows(codes, scales, query, limit, margin, rows=rows, dead=dead)
+    return places if rows is None else rows[places], scores
 
 
 def exact(query: NDArray[np.float32], vectors: NDArray[np.float32]) -> NDArray[np.float64]:
