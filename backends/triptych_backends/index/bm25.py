@@ -23,7 +23,7 @@ from triptych.text.labels import LABELLED_K1, TEXT_WEIGHT
 from triptych.text.term_ids import FOREIGN
 from triptych_backends.index import kernels
 from triptych_backends.index.change_log import Scored
-from triptych_backends.index.ranking import SLACK, Origin, RankedUnits, top_k
+from triptych_backends.index.ranking import SLACK, RankedUnits, top_k
 from triptych_backends.index.segment import (
     PREFIX,
     IntArray,
@@ -223,7 +223,7 @@ class WordRanking:
     """
 
     rows: list[Scored]
-    origins: Sequence[Origin] = ()
+    origins: Sequence[tuple[int, int]] = ()
     variants: Mapping[str, Sequence[str]] = {}
     found: Sequence[RankedUnits] = ()
     numbers: Mapping[int, Mapping[str, int]] = {}

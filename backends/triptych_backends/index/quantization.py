@@ -35,6 +35,8 @@ from triptych_backends.index.segment import EMPTY_ORDINALS, NO_SIGNS, IntArray, 
 _EXACT_WIDTH = 1_024
 _ROWS_OF_CACHE = 1_024
 EMPTY_ROWS: NDArray[np.int64] = np.empty(0, np.int64)
+Places = NDArray[np.int64] | slice
+ALL = slice(None)
 
 
 def score(
@@ -256,16 +258,16 @@ def scan_rows(
     codes: NDArray[np.int8],
     scales: NDArray[np.float32],
     query: Probe,
-    limit: int,
-    margin: float,
+    limit: int | None = None,
+    margin: float = 0.0,
     *,
     rows: IntArray | None = None,
     dead: NDArray[np.int64] = EMPTY_ROWS,
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+) -> tuple[Places, NDArray[np.float32]]:
     """What scores by int8 within `margin` of the `limit`-th best: places, ascending, among all rows
-    or in `rows`, and the scores, both of the shape (places,).
+    or in `rows`, and the scores, both of the shape (places,). Without a `limit`, all.
 
-    `dead` are the places that do not count.
+    `dead` are the places that do not count: they are left out, or their score is -inf.
     """
     count = len(codes) if rows is None else len(rows)
     if not count:
@@ -274,10 +276,13 @@ def scan_rows(
         of = EMPTY_ORDINALS if rows is None else rows.astype(np.int32, copy=False)
         room = _room(count).view(np.float32)
         arrays = (codes, query.codes, scales, of, dead.astype(np.int32, copy=False), room)
-        asked = (arrays, query.scale, limit, margin)
-        return _listed(room, kernels.run(kernels.compiled.scan, count, *asked))
+        asked = (arrays, query.scale, limit or 1, margin)
+        listed = kernels.run(kernels.compiled.scan, count, *asked)
+        return (ALL, room[:count].copy()) if limit is None else _listed(room, listed)
     scores = score(codes, scales, query, rows)
     scores[dead] = -np.inf
+    if limit is None:
+        return ALL, scores
     bar = np.float32(lowest_of_best([scores], limit) - margin)
     places = np.flatnonzero(scores >= np.fmax(bar, np.float32(LOWEST)))
     return places, scores[places]
@@ -378,7 +383,7 @@ def _depth(signs: Signs, codes: NDArray[np.int8], scales: NDArray[np.float32]) -
         if not length:
             continue
         query /= length
-        _, scores = scan_rows(codes, scales, Probe.of(query), 1, math.inf)
+        _, scores = scan_rows(codes, scales, Probe.of(query))
         scores[pair] = -np.inf
         nearest = np.argpartition(scores, rows - NEAREST)[rows - NEAREST :]
         estimates = estimate(signs, query)

@@ -112,10 +112,7 @@ def best_of_group(found: RankedUnits) -> RankedUnits:
     return evolve(found, units=found.units[first], scores=found.scores[first])
 
 
-Origin = tuple[int, int]
-
-
-def rank(found: Sequence[RankedUnits], limit: int) -> tuple[list[Scored], list[Origin]]:
+def rank(found: Sequence[RankedUnits], limit: int) -> tuple[list[Scored], list[tuple[Any, ...]]]:
     """The `limit` best: by score rounded to 1e-6, name, index, dataset; and where in ``found``
     each is, and its ordinal there."""
     rounded = [one.scores.round(DECIMALS) for one in found]

@@ -72,9 +72,8 @@ class SortedVocabulary:
 
     def find(self, words: list[str]) -> dict[str, int]:
         if kernels.compiled is not None:
-            held: dict[str, int] = kernels.compiled.find(
-                (self.blob, self.offsets, self.prefixes), words
-            )
+            arrays = self.blob, self.offsets, self.prefixes
+            held: dict[str, int] = kernels.compiled.find(arrays, words)
             return held
         encoded = [word.encode("utf-8", "surrogatepass") for word in words]
         probes = np.array(

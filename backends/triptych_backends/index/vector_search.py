@@ -6,7 +6,6 @@ postings.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
@@ -19,7 +18,10 @@ from triptych.records import SparseVector
 from triptych_backends.index.change_log import Rows
 from triptych_backends.index.helper import available_cores
 from triptych_backends.index.quantization import (
+    ALL,
     EMPTY_ROWS,
+    LOWEST,
+    Places,
     Probe,
     scan_rows,
     shortlist,
@@ -32,7 +34,7 @@ from triptych_backends.index.ranking import (
     lowest_of_best,
     top_k,
 )
-from triptych_backends.index.segment import EMPTY_ORDINALS, IntArray, Segment, SegmentReader
+from triptych_backends.index.segment import IntArray, Segment, SegmentReader
 from triptych_backends.index.selection import Part
 
 # Below this a second thread costs more than it saves.
@@ -72,16 +74,13 @@ class RowScanner:
 class Approximate(NamedTuple):
     """Rows of one view: approximate scores, the rows' scales, their units' ordinals and keys.
 
-    All four have the shape (rows,). No unit is dead.
+    All four have the shape (rows,). A dead unit is left out, or its score is -inf.
     """
 
     scores: NDArray[np.float32]
     scales: NDArray[np.float32]
     units: NDArray[np.int32]
     keys: NDArray[np.int64]
-
-
-NOTHING = Approximate(np.empty(0, "f4"), np.empty(0, "f4"), EMPTY_ORDINALS, EMPTY_ROWS)
 
 
 def approximate(
@@ -97,8 +96,6 @@ def approximate(
     those whose signs let them be.
     """
     segment = view.segment
-    if not segment.dimension:
-        return NOTHING
     codes, scales, signs = segment.codes, segment.scales, segment.signs
     listed, rows, dead = None, None, EMPTY_ROWS
     if allowed is not None:
@@ -124,23 +121,24 @@ def _scanned(
     limit: int | None,
     rows: NDArray[np.int64] | None,
     dead: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """The rows, all but the dead or of `rows`, near the `limit` best (None: all), and scores."""
+) -> tuple[Places, NDArray[np.float32]]:
+    """The rows, all or of `rows`, near the `limit` best (None: all), and scores."""
     codes, scales = segment.codes, segment.scales
     count = len(codes) if rows is None else len(rows)
-    step = segment.coarsest
-    margin, limit = (math.inf, 1) if limit is None else (_margins(query, step, step), limit)
+    margin = 0.0 if limit is None else _margins(query, segment.coarsest, segment.coarsest)
 
-    def half(some: slice) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def half(some: slice) -> tuple[Places, NDArray[np.float32]]:
         if rows is not None:
             places, scores = scan_rows(codes, scales, query, limit, margin, rows=rows[some])
         else:
             gone = dead[(dead >= some.start) & (dead < some.stop)] - some.start
             places, scores = scan_rows(codes[some], scales[some], query, limit, margin, dead=gone)
-        return places + some.start, scores
+        return places if isinstance(places, slice) else places + some.start, scores
 
     if found := scanner.halves(count, segment.dimension, half):
-        places, scores = (np.concatenate([each[at] for each in found]) for at in (0, 1))
+        scores = np.concatenate([each for _, each in found])
+        several = [each for each, _ in found if not isinstance(each, slice)]
+        places: Places = np.concatenate(several) if several else ALL
     else:
         places, scores = scan_rows(codes, scales, query, limit, margin, rows=rows, dead=dead)
     return places if rows is None else rows[places], scores
@@ -235,7 +233,7 @@ def nearest_documents(
         grouped.append((starts, np.maximum.reduceat(scan.scores, starts)))
     step = max([part.view.segment.coarsest for part, _ in scans], default=0.0)
     margin = _margins(probe, step, step)
-    floor = lowest_of_best([peaks for _, peaks in grouped], limit) - margin
+    floor = max(lowest_of_best([peaks for _, peaks in grouped], limit) - margin, LOWEST)
     chosen = []
     for (part, scan), (starts, peaks) in zip(scans, grouped, strict=True):
         ends = np.append(starts[1:], len(scan.scores))

@@ -181,20 +181,25 @@ def test_a_split_scan_finds_what_a_whole_one_does(corpus, monkeypatch, among):
         assert [index.document_vector(["x"], q, limit=9) for q in queries] == documents
 
 
-def test_a_split_scan_leaves_out_the_dead_of_both_halves(monkeypatch):
-    monkeypatch.setattr(vector_search, "SPLIT_BYTES", 1)
+@pytest.mark.parametrize("split", [1, 1 << 30])
+def test_a_scan_leaves_out_the_dead_of_both_halves(monkeypatch, tmp_path, split):
+    monkeypatch.setattr(vector_search, "SPLIT_BYTES", split)
     generator = np.random.default_rng(11)
     rows = unit_rows(generator, 200)
     feed = MemoryChangeLog()
     for owner in range(200):
         feed.put("x", owner, f"{owner:03}", ["w"], vectors=[rows[owner]])
-    with LocalIndex(feed, analyzers=WordAnalyzer) as index:
+    with LocalIndex(feed, tmp_path, analyzers=WordAnalyzer) as index:
         index._scanner = RowScanner(2)
-        index.publish()
+        index.publish("x")
+        before = dict(feed.by_key)
         for owner in (3, 99, 100, 101, 199):
             feed.delete("x", owner)
+        feed.by_key.update(before)  # a vector stays while another text has it
+        assert [len(view.dead) for view in index.views("x", "chunk")] == [5]
         for query in unit_rows(generator, 10):
             agree(index.vector(["x"], "chunk", query, limit=200), expected(feed, query))
+            agree(index.document_vector(["x"], query, limit=200), expected(feed, query))
 
 
 @pytest.mark.parametrize("width", [1, 48, 1_024, 1_500])
