@@ -332,3 +332,10 @@ def test_the_public_names_are_sorted_and_exist() -> None:
         [name for name in names if name.islower()],
     )
     assert names == sorted(constants) + sorted(classes) + sorted(functions)
+
+
+def test_what_a_caller_does_with_the_terms_of_a_query_changes_no_later_answer() -> None:
+    analyzer = get_analyzer("english")
+    terms = analyzer.analyze_query("running dogs")
+    terms.clear()
+    assert analyzer.analyze_query("running dogs") == ["run", "dog"]

@@ -23,7 +23,7 @@ from triptych.text.labels import LABELLED_K1, TEXT_WEIGHT
 from triptych.text.term_ids import FOREIGN
 from triptych_backends.index import kernels
 from triptych_backends.index.change_log import Scored
-from triptych_backends.index.ranking import DECIMALS, SLACK, RankedUnits, top_k
+from triptych_backends.index.ranking import SLACK, RankedUnits, top_k
 from triptych_backends.index.segment import (
     PREFIX,
     IntArray,
@@ -71,12 +71,12 @@ class Weights:
     gives the same scores bit for bit.
     """
 
-    terms: Mapping[str, float]
+    terms: dict[str, float]
     slope: float
     base: float
 
 
-def find(views: Sequence[SegmentReader], terms: Sequence[str]) -> list[dict[str, int]]:
+def find(views: Sequence[SegmentReader], terms: list[str]) -> list[dict[str, int]]:
     """For each view the numbers of those terms that its segment has."""
     found = []
     plain = [term for term in terms if term[0] != FOREIGN]
@@ -85,8 +85,7 @@ def find(views: Sequence[SegmentReader], terms: Sequence[str]) -> list[dict[str,
         some = plain
         if len(plain) < len(terms) and (there := vocabulary.prefixes_of_languages):
             some = [term for term in terms if term[0] != FOREIGN or term[:PREFIX] in there]
-        numbers = zip(some, vocabulary.find(some), strict=True)
-        found.append({term: number for term, number in numbers if number >= 0})
+        found.append(vocabulary.find(some))
     return found
 
 
@@ -147,14 +146,6 @@ def weigh(
     return Weights({term: -negative for negative, term in ordered}, slope, K1 * (1 - B))
 
 
-def most(numbers: Mapping[str, int], weights: Weights) -> float:
-    """More than any unit of a segment with these terms can score; 0 where it has none of them.
-
-    Each term's part is less than its weight.
-    """
-    return sum([weights.terms[term] for term in numbers if term in weights.terms])
-
-
 def top(
     view: SegmentReader,
     numbers: Mapping[str, int],
@@ -172,10 +163,16 @@ def top(
     can be among the best (Turtle and Flood, Query Evaluation: Strategies and Optimizations, 1995).
     Where that does not come true, what is left is added to every unit.
     """
+    segment, text = view.segment, view.segment.text
     if kernels.compiled is not None:
-        return _compiled_top(view, numbers, weights, limit, allowed, bar)
-    text = view.segment.text
-    norms = view.segment.norms(weights.slope, weights.base)
+        limit = min(limit, len(segment.keys))
+        found, held = np.empty(limit, np.int64), np.empty(limit)
+        of_units = segment.lengths, text.offsets, view.counting(allowed)
+        arrays = (text.ids, text.counts, *of_units, found, held)
+        asked = (arrays, weights.terms, numbers, weights.slope, weights.base, bar)
+        count = kernels.run(kernels.compiled.bm25, len(segment.keys), *asked)
+        return found[:count], held[:count]
+    norms = segment.norms(weights.slope, weights.base)
     lists = [
         (
             weight,
@@ -186,7 +183,7 @@ def top(
         for term, weight in weights.terms.items()
         if (number := numbers.get(term)) is not None
     ]
-    frequent = max(len(view.segment) * FREQUENT, MANY)
+    frequent = max(len(segment) * FREQUENT, MANY)
     split = next((at for at, one in enumerate(lists) if one[3] - one[2] > frequent), len(lists))
     rest = lists[split:]
     scores = _walked(text, norms, lists[:split])
@@ -194,7 +191,7 @@ def top(
     if rest and split:
         units = np.flatnonzero(scores > 0)
         sums = scores.take(units)
-        _look_up(view.segment, norms, rest, units, sums)
+        _look_up(segment, norms, rest, units, sums)
         chosen = top_k(sums, limit)
         if len(chosen) == limit:
             bar = max(bar, float(sums[chosen[-1]]))
@@ -202,58 +199,31 @@ def top(
             return units[chosen], sums[chosen]
     for at, (weight, number, start, end) in enumerate(rest):
         if end - start > frequent:
-            scores += _parts(norms.copy(), view.segment.counts_of(number), weight)
+            scores += _parts(norms.copy(), segment.counts_of(number), weight)
         else:
             scores += _walked(text, norms, rest[at : at + 1])
         left = rest[at + 1 :]
         if left and bar - SLACK >= _weight(left):
             units = np.flatnonzero(scores >= bar - SLACK - _weight(left))
             sums = scores.take(units)
-            _look_up(view.segment, norms, left, units, sums)
+            _look_up(segment, norms, left, units, sums)
             chosen = top_k(sums, limit)
             return units[chosen], sums[chosen]
     units = top_k(scores, limit, floor=0.0)
     return units, scores[units]
 
 
-def _compiled_top(
-    view: SegmentReader,
-    numbers: Mapping[str, int],
-    weights: Weights,
-    limit: int,
-    allowed: NDArray[np.int32] | None,
-    bar: float,
-) -> tuple[IntArray, NDArray[np.float64]]:
-    segment, text = view.segment, view.segment.text
-    found = [(numbers[term], weight) for term, weight in weights.terms.items() if term in numbers]
-    limit = min(limit, len(segment))
-    units, scores = np.empty(limit, np.int64), np.empty(limit)
-    arrays = (
-        text.ids,
-        text.counts,
-        segment.lengths,
-        text.offsets,
-        np.array([number for number, _ in found], np.int64),
-        np.array([weight for _, weight in found], np.float64),
-        view.counting(allowed),
-        units,
-        scores,
-    )
-    count = kernels.run(
-        kernels.compiled.bm25, len(segment), arrays, weights.slope, weights.base, bar
-    )
-    return units[:count], scores[:count]
-
-
 @frozen(eq=False)
 class WordRanking:
     """The best units for a query's words, and what tells which of its terms they hold.
 
-    ``found`` are the units that they were chosen from, ``numbers`` those of the terms' ``variants``
-    by the identity of a view. ``statistics`` are those of all variants, in one language only.
+    ``origins`` say for each row where in ``found`` it is, and which unit there; ``numbers`` are
+    those of the terms' ``variants`` by the identity of a view. ``statistics`` are those of all
+    variants, in one language only.
     """
 
     rows: list[Scored]
+    origins: Sequence[tuple[int, int]] = ()
     variants: Mapping[str, Sequence[str]] = {}
     found: Sequence[RankedUnits] = ()
     numbers: Mapping[int, Mapping[str, int]] = {}
@@ -271,25 +241,20 @@ class WordRanking:
         """How often each row's unit holds the terms: a term's postings are bisected."""
         terms = sorted(self.variants)
         counts = np.zeros((len(self.rows), len(terms)), np.float64)
-        places = {(row.dataset, row.key): at for at, row in enumerate(self.rows)}
-        bar = -self.rows[-1].negative if self.rows else 0.0
-        for one in self.found:
-            segment = one.part.view.segment
-            units = one.units[np.round(one.scores, DECIMALS) >= bar]
-            keys = segment.keys.take(units).tolist()
-            rows = np.array([places.get((one.part.dataset, key), -1) for key in keys], np.intp)
-            if (rows < 0).any():
-                units, rows = units[rows >= 0], rows[rows >= 0]
-            if not len(units):
+        parts, units = np.array(self.origins, np.int32).reshape(-1, 2).T
+        for at, one in enumerate(self.found):
+            rows = (parts == at).nonzero()[0]
+            if not len(rows):
                 continue
-            numbers = self.numbers[id(one.part.view)]
+            numbers = self.numbers[id(one.view)]
             columns, words = [], []
             for column, term in enumerate(terms):
                 for each in self.variants[term]:
                     if each in numbers:
                         columns.append(column)
                         words.append(numbers[each])
-            counts[rows] = held_counts(segment.text, words, columns, units, len(terms))
+            text = one.view.segment.text
+            counts[rows] = held_counts(text, words, columns, units[rows], len(terms))
         return TermMatches(terms, np.minimum(counts / TEXT_WEIGHT, 1))
 
 

@@ -212,7 +212,7 @@ def _read(
     ordered = segment.owners[segment.owner_order]
     start = int(ordered.searchsorted(after, "right"))
     end = len(ordered) if last is None else int(ordered.searchsorted(last, "right"))
-    names = segment.names()
+    names = segment.names
     for group in segment.owner_order[start:end].tolist():
         units = np.arange(segment.starts[group], segment.starts[group + 1])
         units = units[~np.isin(units, view.dead)] if len(view.dead) else units

@@ -70,7 +70,7 @@ def _live_groups(at: int, view: SegmentReader) -> list[tuple[str, int, int, int]
     segment = view.segment
     live = np.ones(len(segment.owners), np.bool_)
     live[segment.group_numbers(view.dead)] = False
-    names, owners = segment.names(), segment.owners.tolist()
+    names, owners = segment.names, segment.owners.tolist()
     return [(names[group], owners[group], at, group) for group in np.flatnonzero(live).tolist()]
 
 

@@ -18,7 +18,7 @@
 #error "float is computed wider than it is: the answers would differ from NumPy's"
 #endif
 /* As in `kernels.py`: raised with every change of what a function takes or gives. */
-#define VERSION 3
+#define VERSION 5
 #if defined(__GNUC__)
 #define INLINE static inline __attribute__((always_inline))
 INLINE int count_bits(uint64_t word) { return __builtin_popcountll(word); }
@@ -238,22 +238,81 @@ static int search(Query *q, List *copy) {
     return 1;
 }
 
-/* bm25((ids, counts, lengths, offsets, numbers, weights, counting, *, units, scores), slope, base, bar):
-   how many units were found. They and their scores are written to the last two arrays. */
+/* ---- words ---- */
+static int64_t first_from(const uint64_t *sorted, int64_t count, uint64_t value) {
+    int64_t low = 0;
+    while (low < count) {
+        int64_t middle = low + (count - low) / 2;
+        if (sorted[middle] < value) low = middle + 1;
+        else count = middle;
+    }
+    return low;
+}
+
+/* find((blob, offsets, prefixes), words): the numbers of those words that a sorted vocabulary has, by word. */
+static PyObject *find(PyObject *Py_UNUSED(module), PyObject *args) {
+    PyObject *given, *words, *found = NULL;
+    Arrays arrays;
+    if (!PyArg_ParseTuple(args, "O!O!", &PyTuple_Type, &given, &PyList_Type, &words)) return NULL;
+    int done = take(&arrays, given, "188");
+    const int64_t *offsets = arrays.items[1], count = done ? arrays.counts[2] : 0;
+    if (done && arrays.counts[1] != count + 1) done = refuse(PyExc_ValueError, "arrays of words differ in length");
+    if (done) done = (found = PyDict_New()) != NULL;
+    for (Py_ssize_t k = 0; done && k < PyList_Size(words); k++) {
+        Py_ssize_t size;
+        PyObject *word = PyList_GetItem(words, k);
+        const char *text = PyUnicode_AsUTF8AndSize(word, &size);
+        if (!text) { /* a word with a surrogate is in none */
+            if (!(done = PyErr_ExceptionMatches(PyExc_UnicodeEncodeError))) break;
+            PyErr_Clear();
+            continue;
+        }
+        uint64_t prefix = 0;
+        for (int i = 0; i < 8; i++) prefix = prefix << 8 | (i < size ? (uint8_t)text[i] : 0);
+        int64_t low = first_from(arrays.items[2], count, prefix), order = 1;
+        int64_t end = prefix < UINT64_MAX ? first_from(arrays.items[2], count, prefix + 1) : count;
+        for (int64_t high = end; low < end; ) {
+            int64_t at = low < high ? low + (high - low) / 2 : low, from = offsets[at], to = offsets[at + 1];
+            if (from < 0 || from > to || to > arrays.counts[0]) {
+                done = refuse(PyExc_ValueError, "words of the index are damaged");
+                break;
+            }
+            order = memcmp((const uint8_t *)arrays.items[0] + from, text, (size_t)(to - from < size ? to - from : size));
+            if (!order) order = to - from - size;
+            if (low >= high) break;
+            if (order < 0) low = at + 1;
+            else high = at;
+        }
+        if (!done || order || low == end) continue;
+        PyObject *number = PyLong_FromLongLong(low);
+        done = number && PyDict_SetItem(found, word, number) == 0;
+        Py_XDECREF(number);
+    }
+    release(&arrays);
+    if (!done) Py_CLEAR(found);
+    return found;
+}
+
+/* bm25((ids, counts, lengths, offsets, counting, *, units, scores), terms, numbers, slope, base, bar): how many
+   units were found; they and their scores are written to the last two arrays. `terms` are the weights, greatest
+   first, `numbers` those of the terms that the segment has. */
 static PyObject *bm25(PyObject *Py_UNUSED(module), PyObject *args) {
-    PyObject *given;
+    PyObject *given, *terms, *numbers, *term, *weight, *number;
+    Py_ssize_t next = 0;
     Arrays arrays;
     Query q = {.held = 0};
-    if (!PyArg_ParseTuple(args, "O!ddd", &PyTuple_Type, &given, &q.slope, &q.base, &q.bar)) return NULL;
-    int done = take(&arrays, given, "4048881.88");
+    if (!PyArg_ParseTuple(args, "O!O!O!ddd", &PyTuple_Type, &given, &PyDict_Type, &terms, &PyDict_Type, &numbers,
+                          &q.slope, &q.base, &q.bar))
+        return NULL;
+    int done = take(&arrays, given, "40481.88");
     if (!done) goto end;
-    const int64_t *offsets = arrays.items[3], *numbers = arrays.items[4], words = arrays.counts[4];
+    const int64_t *offsets = arrays.items[3], words = PyDict_Size(terms);
     q.ids = arrays.items[0], q.counts = arrays.items[1], q.size = (int)arrays.views[1].itemsize;
     q.lengths = arrays.items[2], q.units = arrays.counts[2];
-    q.counting = arrays.counts[6] ? arrays.items[6] : NULL;
-    q.limit = arrays.counts[7];
-    if (arrays.counts[1] != arrays.counts[0] || arrays.counts[5] != words || arrays.counts[8] != q.limit ||
-        (q.counting && arrays.counts[6] != q.units) || (q.size != 1 && q.size != 2 && q.size != 4) ||
+    q.counting = arrays.counts[4] ? arrays.items[4] : NULL;
+    q.limit = arrays.counts[5];
+    if (arrays.counts[1] != arrays.counts[0] || arrays.counts[6] != q.limit ||
+        (q.counting && arrays.counts[4] != q.units) || (q.size != 1 && q.size != 2 && q.size != 4) ||
         words > 1 << 24 || q.limit > 1 << 30) {
         done = refuse(PyExc_ValueError, "arrays of one search differ in length");
         goto end;
@@ -268,27 +327,30 @@ static PyObject *bm25(PyObject *Py_UNUSED(module), PyObject *args) {
     q.rest = (double *)(q.seen + WINDOW / 64);
     q.lists = (List *)(q.rest + words + 1);
     q.heap = (Hit *)(q.lists + 2 * words);
-    for (; done && q.words < words; q.words++) {
-        int64_t number = numbers[q.words], known = number >= 0 && number < arrays.counts[3] - 1;
-        int64_t at = known ? offsets[number] : -1, end = known ? offsets[number + 1] : -1;
-        done = at >= 0 && at <= end && end <= arrays.counts[0];
-        double weight = ((const double *)arrays.items[5])[q.words];
-        q.lists[q.words] = (List){at, end, weight, (double)(end - at) / (double)(q.units ? q.units : 1)};
+    while (done && q.words < words && PyDict_Next(terms, &next, &term, &weight)) {
+        if (!(number = PyDict_GetItemWithError(numbers, term))) continue;
+        int64_t word = PyLong_AsLongLong(number), known = word >= 0 && word < arrays.counts[3] - 1;
+        int64_t at = known ? offsets[word] : -1, end = known ? offsets[word + 1] : -1;
+        double most = PyErr_Occurred() ? 0.0 : PyFloat_AsDouble(weight);
+        done = !PyErr_Occurred() && at >= 0 && at <= end && end <= arrays.counts[0];
+        q.lists[q.words++] = (List){at, end, most, (double)(end - at) / (double)(q.units ? q.units : 1)};
     }
+    if (PyErr_Occurred()) goto freed;
     if (done && q.limit) {
         Py_BEGIN_ALLOW_THREADS
         done = search(&q, q.lists + words);
         for (int64_t i = 0; i < q.held; i++) {
-            ((int64_t *)arrays.items[7])[i] = q.heap[i].unit;
-            ((double *)arrays.items[8])[i] = q.heap[i].score;
+            ((int64_t *)arrays.items[5])[i] = q.heap[i].unit;
+            ((double *)arrays.items[6])[i] = q.heap[i].score;
         }
         Py_END_ALLOW_THREADS
     }
     if (!done) refuse(PyExc_ValueError, "postings of the index are damaged");
+freed:
     free(q.sums);
 end:
     release(&arrays);
-    return done ? PyLong_FromLongLong(q.held) : NULL;
+    return PyErr_Occurred() ? NULL : PyLong_FromLongLong(q.held);
 }
 
 /* holds((ids, counts, offsets, numbers, columns, units, *, out), width): how often units[i] has the word
@@ -338,8 +400,15 @@ end:
 #define BLOCK 64
 /* So many rows ahead are fetched. */
 #define AHEAD 6
-/* A sum of so many products of two bytes is below 2**31. */
-#define MOST_WIDTH 131071
+/* One in so many values is looked at for a bar. */
+#define SAMPLE 16
+
+/* Whether every sum of products of these with bytes is below 2**31. */
+static int fits(const int16_t *query, int64_t width) {
+    int64_t sum = 0;
+    for (int64_t i = 0; i < width; i++) sum += query[i] < 0 ? -query[i] : query[i];
+    return sum <= INT32_MAX / 128;
+}
 
 typedef struct {
     const uint64_t *words, *mine;
@@ -383,18 +452,18 @@ INLINE void multiply(MULTIPLIED) {
     }
 }
 
-/* The rows from `from` whose estimate reaches the bar. */
-static int64_t list_above(const float *estimates, int64_t rows, float bar, int32_t *listed) {
+/* The rows whose value reaches the bar, and their values: how many. Not those of -INFINITY. */
+static int64_t list_above(const float *values, int64_t rows, float bar, int32_t *listed, float *kept) {
     int64_t count = 0;
+    if (!(bar > -FLT_MAX)) bar = -FLT_MAX;
     for (int64_t from = 0; from < rows; from += BLOCK) {
-        float block[BLOCK];
         int64_t size = rows - from < BLOCK ? rows - from : BLOCK;
-        int any = 0;
-        /* `listed` lies over `estimates`, at or before what is read. */
-        memcpy(block, estimates + from, (size_t)size * sizeof(float));
-        for (int64_t i = 0; i < size; i++) any |= block[i] >= bar;
-        for (int64_t i = 0; any && i < size; i++)
-            if (block[i] >= bar) listed[count++] = (int32_t)(from + i);
+        uint64_t above[BLOCK / 8] = {0}; /* a byte each: hardly any is set */
+        for (int64_t i = 0; i < size; i++) ((uint8_t *)above)[i] = values[from + i] >= bar;
+        for (int64_t i = 0; i < size; i++) {
+            if (i % 8 == 0 && !above[i / 8]) i += 7;
+            else if (((uint8_t *)above)[i]) listed[count] = (int32_t)(from + i), kept[count++] = values[from + i];
+        }
     }
     return count;
 }
@@ -416,6 +485,16 @@ static float nth(float *values, int64_t count, int64_t place) {
         else low = i;
     }
     return values[place];
+}
+
+/* The `limit`-th best of the values, -INFINITY where there are fewer. A sample gives a bar that few pass. */
+static float best_at(const float *values, int64_t rows, int64_t limit, int32_t *listed, float *kept) {
+    int64_t sampled = 0, place = limit / SAMPLE + 6;
+    for (int64_t row = 0; row < rows; row += SAMPLE) kept[sampled++] = values[row];
+    float bar = sampled > 4 * place ? nth(kept, sampled, sampled - place) : -FLT_MAX;
+    int64_t passing = list_above(values, rows, bar, listed, kept);
+    if (passing < limit) passing = list_above(values, rows, -FLT_MAX, listed, kept);
+    return passing < limit ? -INFINITY : nth(kept, passing, passing - limit);
 }
 
 typedef struct {
@@ -462,33 +541,50 @@ static PyObject *use(PyObject *Py_UNUSED(module), PyObject *args) {
     return PyUnicode_FromString(level->name);
 }
 
-/* dot((codes, query, rows, *, out)): of these rows, of all where there are none. */
-static PyObject *dot(PyObject *Py_UNUSED(module), PyObject *args) {
+static int are_there(const int32_t *rows, int64_t count, int64_t of) {
+    for (int64_t i = 0; i < count; i++)
+        if (rows[i] < 0 || rows[i] >= of) return refuse(PyExc_IndexError, "a row is not there");
+    return 1;
+}
+
+/* scan((codes, query, scales, rows, dead, *, scratch), scale, limit, margin): how many rows, all or of `rows`,
+   score within `margin` of the `limit`-th best. `scratch` has 12 bytes a row: the places of those rows are
+   written to its second third, their scores to its last. */
+static PyObject *scan(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *given;
     Arrays arrays;
-    if (!PyArg_ParseTuple(args, "O!", &PyTuple_Type, &given)) return NULL;
-    int done = take(&arrays, given, "124.4");
-    int64_t width = done ? arrays.counts[1] : 0, count = done ? arrays.counts[3] : 0;
-    const int32_t *rows = done && arrays.counts[2] ? arrays.items[2] : NULL;
-    if (done && (width > MOST_WIDTH || (rows ? arrays.counts[2] != count || (width && arrays.counts[0] % width)
-                                             : arrays.counts[0] != count * width)))
-        done = refuse(PyExc_ValueError, "rows of another width");
-    for (int64_t i = 0; done && rows && i < count; i++)
-        if (rows[i] < 0 || (width && rows[i] >= arrays.counts[0] / width))
-            done = refuse(PyExc_IndexError, "a row is not there");
-    if (done) {
-        Py_BEGIN_ALLOW_THREADS
-        level->multiply(arrays.items[0], width, rows, count, arrays.items[1], arrays.items[3]);
-        Py_END_ALLOW_THREADS
-    }
+    float scale;
+    double margin;
+    long long limit;
+    int64_t listed = 0;
+    if (!PyArg_ParseTuple(args, "O!fLd", &PyTuple_Type, &given, &scale, &limit, &margin)) return NULL;
+    int done = take(&arrays, given, "12444.4");
+    if (!done) goto end;
+    int64_t width = arrays.counts[1], of = arrays.counts[2], dead = arrays.counts[4];
+    const int32_t *rows = arrays.counts[3] ? arrays.items[3] : NULL, *gone = arrays.items[4];
+    int64_t count = rows ? arrays.counts[3] : of;
+    const float *scales = arrays.items[2];
+    float *scores = arrays.items[5], *kept = scores + 2 * count;
+    if (!fits(arrays.items[1], width) || of > INT32_MAX || limit < 1 || arrays.counts[0] != of * width ||
+        arrays.counts[5] / 3 < count)
+        done = refuse(PyExc_ValueError, "arrays of one segment differ in length");
+    done = done && are_there(rows, rows ? count : 0, of) && are_there(gone, dead, count);
+    if (!done) goto end;
+    Py_BEGIN_ALLOW_THREADS
+    level->multiply(arrays.items[0], width, rows, count, arrays.items[1], scores);
+    for (int64_t i = 0; i < count; i++) scores[i] = scores[i] * scales[rows ? rows[i] : i] * scale;
+    for (int64_t i = 0; i < dead; i++) scores[gone[i]] = -INFINITY;
+    int32_t *places = (int32_t *)(scores + count);
+    float bar = (float)((double)best_at(scores, count, limit, places, kept) - margin);
+    listed = list_above(scores, count, bar, places, kept);
+    Py_END_ALLOW_THREADS
+end:
     release(&arrays);
-    if (!done) return NULL;
-    Py_RETURN_NONE;
+    return done ? PyLong_FromLongLong(listed) : NULL;
 }
 
 /* shortlist((words, mine, spreads, dead, codes, query, scales, *, scratch), slope, half, scale, depth, stride):
-   how many rows are on the shortlist. `scratch` has 8 bytes a row: the rows are written to its first half,
-   their scores to its second. */
+   how many rows are on the shortlist; `scratch` is that of `scan`. */
 static PyObject *shortlist(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *given;
     Arrays arrays;
@@ -498,19 +594,20 @@ static PyObject *shortlist(PyObject *Py_UNUSED(module), PyObject *args) {
     int64_t listed = 0;
     if (!PyArg_ParseTuple(args, "O!fffLL", &PyTuple_Type, &given, &s.slope, &s.half, &scale, &depth, &stride))
         return NULL;
-    int done = take(&arrays, given, "8848124.8");
+    int done = take(&arrays, given, "8844124.4");
     if (!done) goto end;
     s.words = arrays.items[0], s.mine = arrays.items[1], s.spreads = arrays.items[2], s.estimates = arrays.items[7];
     s.rows = arrays.counts[2], s.width = arrays.counts[1];
-    const int64_t *dead = arrays.items[3], width = arrays.counts[5];
+    const int64_t width = arrays.counts[5];
+    const int32_t *dead = arrays.items[3];
     const float *scales = arrays.items[6];
-    float *scores = s.estimates + s.rows;
-    if (width > MOST_WIDTH || s.rows < 1 || s.rows > INT32_MAX || depth < 0 || stride < 1 ||
+    int32_t *rows = (int32_t *)(s.estimates + s.rows);
+    float *scores = s.estimates + 2 * s.rows;
+    if (!fits(arrays.items[5], width) || s.rows < 1 || s.rows > INT32_MAX || depth < 0 || stride < 1 ||
         arrays.counts[0] != s.rows * s.width || arrays.counts[4] != s.rows * width ||
-        arrays.counts[6] != s.rows || arrays.counts[7] < s.rows)
+        arrays.counts[6] != s.rows || arrays.counts[7] / 3 < s.rows)
         done = refuse(PyExc_ValueError, "arrays of one segment differ in length");
-    for (int64_t i = 0; done && i < arrays.counts[3]; i++)
-        if (dead[i] < 0 || dead[i] >= s.rows) done = refuse(PyExc_IndexError, "a dead row is not there");
+    done = done && are_there(dead, arrays.counts[3], s.rows);
     if (!done) goto end;
     Py_BEGIN_ALLOW_THREADS
     level->estimate(&s);
@@ -520,9 +617,7 @@ static PyObject *shortlist(PyObject *Py_UNUSED(module), PyObject *args) {
     for (int64_t row = 0; row < s.rows; row += stride) scores[sampled++] = s.estimates[row];
     int64_t place = sampled - depth / stride - 1;
     float bar = nth(scores, sampled, place > 0 ? place : 0);
-    if (!(bar > -FLT_MAX)) bar = -FLT_MAX;
-    listed = list_above(s.estimates, s.rows, bar, (int32_t *)s.estimates);
-    const int32_t *rows = (const int32_t *)s.estimates;
+    listed = list_above(s.estimates, s.rows, bar, rows, scores);
     level->multiply(arrays.items[4], width, rows, listed, arrays.items[5], scores);
     for (int64_t i = 0; i < listed; i++) scores[i] = scores[i] * scales[rows[i]] * scale;
     Py_END_ALLOW_THREADS
@@ -533,8 +628,9 @@ end:
 
 static PyMethodDef functions[] = {
     {"bm25", bm25, METH_VARARGS, NULL},
-    {"dot", dot, METH_VARARGS, NULL},
+    {"find", find, METH_VARARGS, NULL},
     {"holds", holds, METH_VARARGS, NULL},
+    {"scan", scan, METH_VARARGS, NULL},
     {"shortlist", shortlist, METH_VARARGS, NULL},
     {"use", use, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},

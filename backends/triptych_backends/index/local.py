@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from operator import itemgetter
 from pathlib import Path
 from threading import Lock
@@ -100,7 +101,7 @@ class LocalIndex(CloseOnExit):
         asked = {name: each.analyze_query(query) for name, each in analyzers.items()}
         SEARCHES.pass_on("the search")
         views, corpora = bounded(snapshots, field, corpus)
-        if any(view.segment.text.vocabulary.prefixes_of_languages for view in views):
+        if set().union(*[view.segment.text.vocabulary.prefixes_of_languages for view in views]):
             variants = {name: each.variants(query) for name, each in analyzers.items()}
         else:
             variants = {name: {term: (term,) for term in terms} for name, terms in asked.items()}
@@ -111,16 +112,17 @@ class LocalIndex(CloseOnExit):
         statistics = bm25.statistics(views, numbers, corpora)
         pooled_stats = statistics if len(analyzers) == 1 else None
         if limit <= 0:
-            return WordRanking([], pooled, statistics=pooled_stats)
+            return WordRanking([], variants=pooled, statistics=pooled_stats)
         SEARCHES.pass_on("the search")
         known = dict(zip(map(id, views), numbers, strict=True))
         weights = {
             name: bm25.weigh(statistics, Counter(terms), variants[name])
             for name, terms in asked.items()
         }
-        # The most that a unit can score, and which of several languages' weights it has.
+        # The most that a unit can score: each term's part is less than its weight.
+        of_dataset = {name: weights[each.language].terms.get for name, each in snapshots.items()}
         parts = [
-            (bm25.most(known[id(view)], weights[snapshot.language]), dataset, view)
+            (sum(map(of_dataset[dataset], known[id(view)], repeat(0.0))), dataset, view)
             for dataset, snapshot in snapshots.items()
             for view in snapshot.views(field)
         ]
@@ -131,14 +133,16 @@ class LocalIndex(CloseOnExit):
             if most <= max(bar.value - SLACK, 0.0):
                 break
             of_words = weights[snapshots[dataset].language]
-            for part in parts_of(dataset, [view], selection):
-                SEARCHES.pass_on("the search")
-                units, scores = bm25.top(
-                    view, known[id(view)], of_words, limit, allowed=part.allowed, bar=bar.value
-                )
-                found.append(RankedUnits(part, units, scores))
-                bar.add(scores)
-        return WordRanking(rank(found, limit), pooled, found, known, pooled_stats)
+            allowed = None if selection is None else selection.units(dataset, view.segment)
+            if allowed is not None and not len(allowed):
+                continue
+            SEARCHES.pass_on("the search")
+            units, scores = bm25.top(
+                view, known[id(view)], of_words, limit, allowed=allowed, bar=bar.value
+            )
+            found.append(RankedUnits(dataset, view, units, scores))
+            bar.add(scores)
+        return WordRanking(*rank(found, limit), pooled, found, known, pooled_stats)
 
     def corpus_stats(
         self,
@@ -207,7 +211,7 @@ class LocalIndex(CloseOnExit):
         query = checked(vector, parts)
         if limit <= 0:
             return []
-        return rank(lane(parts, query, limit, self.feed.vectors, self._scanner), limit)
+        return rank(lane(parts, query, limit, self.feed.vectors, self._scanner), limit)[0]
 
     def sparse(
         self,
@@ -224,7 +228,7 @@ class LocalIndex(CloseOnExit):
         `space`. Filters and ties are those of `bm25`.
         """
         parts = self._sparse_parts(datasets, selection, space) if limit > 0 else []
-        return rank([best_units(part, vector, limit) for part in parts], limit)
+        return rank([best_units(part, vector, limit) for part in parts], limit)[0]
 
     def document_sparse(
         self,
@@ -237,7 +241,7 @@ class LocalIndex(CloseOnExit):
     ) -> list[Scored]:
         """The documents with the best chunks: each once, with its best chunk's key and index."""
         parts = self._sparse_parts(datasets, selection, space) if limit > 0 else []
-        return rank([best_documents(part, vector) for part in parts], limit)
+        return rank([best_documents(part, vector) for part in parts], limit)[0]
 
     def _sparse_parts(
         self, datasets: Sequence[str], selection: Selection | None, space: str

@@ -34,30 +34,31 @@ from triptych_backends.index.segment import EMPTY_ORDINALS, NO_SIGNS, IntArray, 
 # Sums of so many products are below 2**24, where float32 still has every whole number.
 _EXACT_WIDTH = 1_024
 _ROWS_OF_CACHE = 1_024
+EMPTY_ROWS: NDArray[np.int64] = np.empty(0, np.int64)
+Places = NDArray[np.int64] | slice
+ALL = slice(None)
 
 
-def dot(
-    codes: NDArray[np.int8], query: NDArray[np.int8], rows: IntArray | None = None
+def score(
+    codes: NDArray[np.int8],
+    scales: NDArray[np.float32],
+    query: Probe,
+    rows: IntArray | None = None,
 ) -> NDArray[np.float32]:
-    """The dot product of each int8 row, or of these `rows`, with an int8 query, shape (rows,),
-    rounded once."""
-    if rows is not None and not len(rows):
-        return np.empty(0, np.float32)
-    if kernels.compiled is not None:
-        of = EMPTY_ORDINALS if rows is None else rows.astype(np.int32, copy=False)
-        products = np.empty(len(codes if rows is None else of), np.float32)
-        kernels.compiled.dot((codes, query.astype(np.int16), of, products))
-        return products
+    """The score of each int8 row, or of these `rows`, in NumPy, shape (rows,).
+
+    Its dot product with the query's whole numbers is rounded once.
+    """
     if rows is not None:
-        codes = codes.take(rows, axis=0)
+        codes, scales = codes.take(rows, axis=0), scales[rows]
     sums = np.zeros(len(codes))
-    for at in range(0, len(query), _EXACT_WIDTH):
+    for at in range(0, len(query.codes), _EXACT_WIDTH):
         some = slice(at, at + _EXACT_WIDTH)
-        sums += _products(codes[:, some], query[some])
-    return sums.astype(np.float32)
+        sums += _products(codes[:, some], query.codes[some])
+    return sums.astype(np.float32) * scales * query.scale
 
 
-def _products(codes: NDArray[np.int8], query: NDArray[np.int8]) -> NDArray[np.float32]:
+def _products(codes: NDArray[np.int8], query: NDArray[np.int16]) -> NDArray[np.float32]:
     # Not a product of matrices: whose threads spin for work, and take the cores from others.
     products = np.empty(len(codes), np.float32)
     if not hasattr(np, "vecdot"):
@@ -81,17 +82,26 @@ def quantise(rows: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.fl
 
 
 class Probe(NamedTuple):
-    """A query vector, and its rounding to int8."""
+    """A query vector, its length, and its rounding to whole numbers: about `codes * scale`.
+
+    They are as fine as `_EXACT_WIDTH` allows: by Cauchy and Schwarz, no sum of their products with
+    so many int8 codes reaches 2**24. For most vectors that is several times finer than int8.
+    """
 
     vector: NDArray[np.float32]
-    codes: NDArray[np.int8]
+    norm: float
+    codes: NDArray[np.int16]
     scale: np.float32
 
     @classmethod
     def of(cls, vector: NDArray[np.float32]) -> Probe:
         """Round the vector once for all segments."""
-        codes, scales = quantise(vector[None])
-        return cls(vector, codes[0], scales[0])
+        norm = float(np.linalg.norm(vector.astype(np.float64)))
+        width = math.sqrt(min(max(len(vector), 1), _EXACT_WIDTH))
+        # The codes are this long at most: half of one is the rounding of each.
+        longest = min(2**24 / (128 * width) - width, 32_767)
+        scale = np.float32(max(norm / longest, float(np.finfo(np.float32).tiny)))
+        return cls(vector, norm, np.rint(vector / scale).astype(np.int16), scale)
 
 
 # A scan of fewer rows takes less than a millisecond: it stays exact.
@@ -228,13 +238,11 @@ def shortlist(
     depth = int(signs.depth[0]) * max(limit, NEAREST) // NEAREST
     if kernels.compiled is not None:
         mine, *line = _aimed(signs, query.vector)
-        scratch, *_ = _scratch(len(signs.spreads))
-        wide = query.codes.astype(np.int16)
-        arrays = (signs.words, mine, signs.spreads, dead, codes, wide, scales, scratch)
+        room = _room(len(signs.spreads)).view(np.float32)
+        gone = dead.astype(np.int32, copy=False)
+        arrays = (signs.words, mine, signs.spreads, gone, codes, query.codes, scales, room)
         asked = (arrays, *line, query.scale, depth, STRIDE)
-        count = kernels.run(kernels.compiled.shortlist, len(signs.spreads), *asked)
-        halves = scratch.view(np.int32).reshape(2, -1)
-        return halves[0, :count].astype(np.int64), halves[1, :count].view(np.float32).copy()
+        return _listed(room, kernels.run(kernels.compiled.shortlist, len(signs.spreads), *asked))
     estimates = estimate(signs, query.vector)
     if len(dead):
         estimates[dead] = -np.inf
@@ -243,10 +251,47 @@ def shortlist(
     place = max(len(sample) - depth // STRIDE - 1, 0)
     bar = max(float(np.partition(sample, place)[place]), LOWEST)
     rows = np.flatnonzero(estimates >= bar)
-    scores = dot(codes.take(rows, axis=0), query.codes)
-    scores *= scales[rows]
-    scores *= query.scale
-    return rows, scores
+    return rows, score(codes, scales, query, rows)
+
+
+def scan_rows(
+    codes: NDArray[np.int8],
+    scales: NDArray[np.float32],
+    query: Probe,
+    limit: int | None = None,
+    margin: float = 0.0,
+    *,
+    rows: IntArray | None = None,
+    dead: NDArray[np.int64] = EMPTY_ROWS,
+) -> tuple[Places, NDArray[np.float32]]:
+    """What scores by int8 within `margin` of the `limit`-th best: places, ascending, among all rows
+    or in `rows`, and the scores, both of the shape (places,). Without a `limit`, all.
+
+    `dead` are the places that do not count: they are left out, or their score is -inf.
+    """
+    count = len(codes) if rows is None else len(rows)
+    if not count:
+        return EMPTY_ROWS, np.empty(0, np.float32)
+    if kernels.compiled is not None:
+        of = EMPTY_ORDINALS if rows is None else rows.astype(np.int32, copy=False)
+        room = _room(count).view(np.float32)
+        arrays = (codes, query.codes, scales, of, dead.astype(np.int32, copy=False), room)
+        asked = (arrays, query.scale, limit or 1, margin)
+        listed = kernels.run(kernels.compiled.scan, count, *asked)
+        return (ALL, room[:count].copy()) if limit is None else _listed(room, listed)
+    scores = score(codes, scales, query, rows)
+    scores[dead] = -np.inf
+    if limit is None:
+        return ALL, scores
+    bar = np.float32(lowest_of_best([scores], limit) - margin)
+    places = np.flatnonzero(scores >= np.fmax(bar, np.float32(LOWEST)))
+    return places, scores[places]
+
+
+def _listed(room: NDArray[np.float32], count: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """The rows that a kernel left in the second third of its room, and their scores in the last."""
+    _, rows, scores = room.reshape(3, -1)
+    return rows[:count].view(np.int32).astype(np.int64), scores[:count].copy()
 
 
 # Among fewer than this share of the rows a scan takes less time.
@@ -282,7 +327,9 @@ def shortlist_among(
 def estimate(signs: Signs, query: NDArray[np.float32]) -> NDArray[np.float32]:
     """What orders the rows about as their dot products with `query` do, shape (rows,)."""
     mine, slope, half = _aimed(signs, query)
-    changed, counted, some, differ = _scratch(len(signs.spreads))
+    rows = len(signs.spreads)
+    changed, counted, some, differ = np.split(_room(rows), [8 * rows, 9 * rows, 10 * rows])
+    changed, differ = changed.view(np.uint64), differ.view(np.uint16)
     differ.fill(0)
     # Bytes are added in half the time, and hold the counts of three words.
     for at in range(0, len(mine), 3):
@@ -315,21 +362,13 @@ def _aimed(
 _OF_THREAD = threading.local()
 
 
-def _scratch(
-    rows: int,
-) -> tuple[NDArray[np.uint64], NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint16]]:
-    """Arrays to count in, the same for every search of a thread: new ones would have to be mapped
-    page by page, which costs as much as a sixth of the counting."""
-    kept = getattr(_OF_THREAD, "arrays", None)
-    if kept is None or len(kept[0]) < rows:
-        kept = _OF_THREAD.arrays = (
-            np.empty(rows, np.uint64),
-            np.empty(rows, np.uint8),
-            np.empty(rows, np.uint8),
-            np.empty(rows, np.uint16),
-        )
-    changed, counted, some, differ = kept
-    return changed[:rows], counted[:rows], some[:rows], differ[:rows]
+def _room(rows: int) -> NDArray[np.uint8]:
+    """12 bytes a row to count in, the same for every search of a thread: new memory would have to
+    be mapped page by page, which costs as much as a sixth of the counting."""
+    kept: NDArray[np.uint8] | None = getattr(_OF_THREAD, "room", None)
+    if kept is None or len(kept) < 12 * rows:
+        kept = _OF_THREAD.room = np.empty(12 * rows, np.uint8)
+    return kept[: 12 * rows]
 
 
 def _depth(signs: Signs, codes: NDArray[np.int8], scales: NDArray[np.float32]) -> int:
@@ -344,7 +383,7 @@ def _depth(signs: Signs, codes: NDArray[np.int8], scales: NDArray[np.float32]) -
         if not length:
             continue
         query /= length
-        scores = dot(codes, quantise(query[None])[0][0]) * scales
+        _, scores = scan_rows(codes, scales, Probe.of(query))
         scores[pair] = -np.inf
         nearest = np.argpartition(scores, rows - NEAREST)[rows - NEAREST :]
         estimates = estimate(signs, query)

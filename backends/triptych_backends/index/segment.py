@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from triptych.text.function_words import recognised_languages
 from triptych.text.term_ids import FOREIGN, prefix_of
+from triptych_backends.index import kernels
 from triptych_backends.index.sparse_postings import NO_SPARSE, SparsePostings
 
 IntArray = NDArray[np.signedinteger[Any]]
@@ -30,8 +31,8 @@ EMPTY_ORDINALS: NDArray[np.int32] = np.empty(0, np.int32)
 class Vocabulary(Protocol):
     """The distinct words of one segment, numbered from 0 in the order of its postings."""
 
-    def find(self, words: Sequence[str]) -> list[int]:
-        """The number of each word, -1 where the segment does not have it."""
+    def find(self, words: list[str]) -> dict[str, int]:
+        """The numbers of those of the words that the segment has."""
         ...
 
     def words(self) -> list[str]:
@@ -69,24 +70,28 @@ class SortedVocabulary:
     def __len__(self) -> int:
         return len(self.prefixes)
 
-    def find(self, words: Sequence[str]) -> list[int]:
+    def find(self, words: list[str]) -> dict[str, int]:
+        if kernels.compiled is not None:
+            arrays = self.blob, self.offsets, self.prefixes
+            held: dict[str, int] = kernels.compiled.find(arrays, words)
+            return held
         encoded = [word.encode("utf-8", "surrogatepass") for word in words]
         probes = np.array(
             [int.from_bytes(word[:8].ljust(8, b"\0"), "big") for word in encoded], np.uint64
         )
         first = self.prefixes.searchsorted(probes).tolist()
         last = self.prefixes.searchsorted(probes, "right").tolist()
-        found, blob, offsets = [], self.blob, self.offsets
-        for word, start, end in zip(encoded, first, last, strict=True):
-            low, high = start, end
+        found, blob, offsets = {}, self.blob, self.offsets
+        for asked, word, low, end in zip(words, encoded, first, last, strict=True):
+            high = end
             while low < high:
                 middle = (low + high) // 2
                 if blob[offsets[middle] : offsets[middle + 1]].tobytes() < word:
                     low = middle + 1
                 else:
                     high = middle
-            is_there = low < end and blob[offsets[low] : offsets[low + 1]].tobytes() == word
-            found.append(low if is_there else -1)
+            if low < end and blob[offsets[low] : offsets[low + 1]].tobytes() == word:
+                found[asked] = low
         return found
 
     def words(self) -> list[str]:
@@ -118,15 +123,14 @@ class SharedVocabulary:
     def __len__(self) -> int:
         return len(self.numbers)
 
-    def find(self, words: Sequence[str]) -> list[int]:
-        wanted = [self.shared.get(word, -1) for word in words]
-        if not len(self.numbers):
-            return [-1] * len(wanted)
+    def find(self, words: list[str]) -> dict[str, int]:
+        words = [word for word in words if word in self.shared]
+        if not words or not len(self.numbers):
+            return {}
+        wanted = [self.shared[word] for word in words]
         places = np.minimum(self.numbers.searchsorted(wanted), len(self.numbers) - 1)
-        found = self.numbers[places] == wanted
-        return [
-            place if hit else -1 for place, hit in zip(places.tolist(), found.tolist(), strict=True)
-        ]
+        found = zip(words, places.tolist(), (self.numbers[places] == wanted).tolist(), strict=True)
+        return {word: place for word, place, is_held in found if is_held}
 
     @property
     def prefixes_of_languages(self) -> Set[str]:
@@ -223,7 +227,6 @@ class Segment:
     _norms: tuple[float, NDArray[np.float64]] | None = field(init=False, default=None)
     _coarsest: float | None = field(init=False, default=None)
     _sorted_owners: NDArray[np.int64] | None = field(init=False, default=None)
-    _names: list[str] | None = field(init=False, default=None)
     _units_of: tuple[NDArray[np.int64], NDArray[np.int32]] | None = field(init=False, default=None)
     _others: tuple[NDArray[np.int32], NDArray[np.int32]] | None = field(init=False, default=None)
     _counts: dict[int, NDArray[np.unsignedinteger[Any]]] = field(init=False, factory=dict)
@@ -294,7 +297,7 @@ class Segment:
     ) -> NDArray[np.int32]:
         """Ordinals of the units, all or those ``among``, that have any of these case-folded
         headings, ascending."""
-        found = [number for number in self.headings.vocabulary.find(headings) if number >= 0]
+        found = self.headings.vocabulary.find(list(headings)).values()
         if not found:
             return EMPTY_ORDINALS
         bounds = self.headings.offsets
@@ -307,11 +310,10 @@ class Segment:
         """The group of each unit."""
         return self.starts.searchsorted(units, "right") - 1
 
+    @cached_property
     def names(self) -> list[str]:
         """All groups' document names."""
-        if self._names is None:
-            self._names = unpack(self.name_blob, self.name_offsets)
-        return self._names
+        return unpack(self.name_blob, self.name_offsets)
 
     def counts_of(self, word: int) -> NDArray[np.unsignedinteger[Any]]:
         """How often each unit has a word, shape (units,); those asked for last are kept."""

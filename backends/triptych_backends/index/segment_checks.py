@@ -63,6 +63,9 @@ def checked_arrays(found: Mapping[str, Array]) -> dict[str, Array]:
             held.tobytes().decode()
             _require(bool((held[offsets[offsets < len(held)]] & 0xC0 != 0x80).all()), name)
     units, owners, order = len(arrays["keys"]), arrays["owners"], arrays["owner_order"]
+    for part in ("text", "headings"):
+        prefixes = arrays[f"{part}.prefixes"]
+        _require(bool((prefixes[1:] >= prefixes[:-1]).all()), f"{part}.prefixes")
     for part in ("text", "headings", "sparse"):
         require_places(arrays[f"{part}.ids"], units, f"{part}.ids", arrays[f"{part}.offsets"])
         _require(part == "sparse" or bool(arrays[f"{part}.counts"].all()), f"{part}.counts")
@@ -101,8 +104,9 @@ def _require(holds: bool, name: str) -> None:
 
 
 def _require_rise(values: Array, name: str, runs: NDArray[np.int64] = _ONE_RUN) -> None:
-    falls = np.flatnonzero(values[1:] <= values[:-1]) + 1
-    _require(bool((runs.take(runs.searchsorted(falls), mode="clip") == falls).all()), name)
+    rises = values[1:] > values[:-1]
+    rises[runs[(runs > 0) & (runs < len(values))] - 1] = True
+    _require(bool(rises.all()), name)
 
 
 def require_places(
@@ -121,7 +125,7 @@ def require_order(segment: Segment) -> None:
         sound = SortedVocabulary.of(sorted(set(vocabulary.words())))
         _require(np.array_equal(sound.blob, vocabulary.blob), "words")
         _require(np.array_equal(sound.prefixes, vocabulary.prefixes), "prefixes")
-    groups = list(zip(segment.names(), segment.owners.tolist(), strict=True))
+    groups = list(zip(segment.names, segment.owners.tolist(), strict=True))
     _require(groups == sorted(groups), "name_blob")
     if segment.signs:
         sound_signs = sign(segment.codes, segment.scales, segment.signs.centre)

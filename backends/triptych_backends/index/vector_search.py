@@ -6,10 +6,9 @@ postings.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,17 +17,35 @@ from triptych.errors import ModelMismatchError, ValidationError
 from triptych.records import SparseVector
 from triptych_backends.index.change_log import Rows
 from triptych_backends.index.helper import available_cores
-from triptych_backends.index.quantization import Probe, dot, shortlist, shortlist_among
-from triptych_backends.index.ranking import RankedUnits, best_of_group, lowest_of_best, top_k
-from triptych_backends.index.segment import EMPTY_ORDINALS, IntArray, SegmentReader
+from triptych_backends.index.quantization import (
+    ALL,
+    EMPTY_ROWS,
+    LOWEST,
+    Places,
+    Probe,
+    scan_rows,
+    shortlist,
+    shortlist_among,
+)
+from triptych_backends.index.ranking import (
+    RankedUnits,
+    Scores,
+    best_of_group,
+    lowest_of_best,
+    top_k,
+)
+from triptych_backends.index.segment import IntArray, Segment, SegmentReader
 from triptych_backends.index.selection import Part
 
 # Below this a second thread costs more than it saves.
 SPLIT_BYTES = 8 << 20
 
+T = TypeVar("T")
+Scales = TypeVar("Scales", float, NDArray[np.float64])
+
 
 class RowScanner:
-    """Multiplies many rows with a query, a half of them in another thread.
+    """Scans many rows in two halves, one of them in another thread.
 
     That core is free: searches of a process take turns (`triptych._internal.turns`).
     """
@@ -37,21 +54,15 @@ class RowScanner:
         self._cores = cores or available_cores()
         self._pool: ThreadPoolExecutor | None = None
 
-    def dot(
-        self, codes: NDArray[np.int8], query: NDArray[np.int8], rows: IntArray | None = None
-    ) -> NDArray[np.float32]:
-        """As `quantization.dot`."""
-        count = len(codes) if rows is None else len(rows)
-        if self._cores < 2 or count * codes.shape[1] < SPLIT_BYTES:
-            return dot(codes, query, rows)
+    def halves(self, count: int, width: int, scan: Callable[[slice], T]) -> list[T]:
+        """What ``scan`` gives for each half of so many rows of so many bytes; none where scanning
+        all at once takes no longer."""
+        if self._cores < 2 or count * width < SPLIT_BYTES:
+            return []
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._cores, "triptych-scan")
-
-        def part(some: slice) -> NDArray[np.float32]:
-            return dot(codes[some], query) if rows is None else dot(codes, query, rows[some])
-
-        other = self._pool.submit(part, slice(count // 2, None))
-        return np.concatenate((part(slice(count // 2)), other.result()))
+        other = self._pool.submit(scan, slice(count // 2, count))
+        return [scan(slice(0, count // 2)), other.result()]
 
     def close(self) -> None:
         """End the helper threads; they start again when needed."""
@@ -61,12 +72,13 @@ class RowScanner:
 
 
 class Approximate(NamedTuple):
-    """Approximate scores of the units of one view that have a vector: their ordinals and keys.
+    """Rows of one view: approximate scores, the rows' scales, their units' ordinals and keys.
 
-    All three have the shape (rows,). A dead unit's score is -inf.
+    All four have the shape (rows,). A dead unit is left out, or its score is -inf.
     """
 
     scores: NDArray[np.float32]
+    scales: NDArray[np.float32]
     units: NDArray[np.int32]
     keys: NDArray[np.int64]
 
@@ -80,32 +92,56 @@ def approximate(
 ) -> Approximate:
     """Scan a view. `allowed` are the only ordinals that count, ascending.
 
-    With a `limit` it may be only those rows of a large segment whose signs let them be among the
-    `limit` best.
+    With a `limit` it is only those rows that may be among the `limit` best; of a large segment,
+    those whose signs let them be.
     """
     segment = view.segment
-    if not segment.dimension:
-        return Approximate(np.empty(0, np.float32), EMPTY_ORDINALS, np.empty(0, np.int64))
-    codes, scales, units, keys = segment.codes, segment.scales, segment.row_units, segment.row_keys
-    listed, rows = None, None
+    codes, scales, signs = segment.codes, segment.scales, segment.signs
+    listed, rows, dead = None, None, EMPTY_ROWS
     if allowed is not None:
         passing = view.counting(allowed)
         # Where every unit has a vector, its row has the unit's number.
-        passing = passing if len(units) == len(segment) else passing[units]
-        if limit is not None and segment.signs:
-            listed = shortlist_among(segment.signs, codes, scales, query, limit, passing)
+        every = len(segment.row_units) == len(segment)
+        passing = passing if every else passing[segment.row_units]
+        if limit is not None and signs:
+            listed = shortlist_among(signs, codes, scales, query, limit, passing)
         rows = None if listed else np.flatnonzero(passing)
-    elif limit is not None and segment.signs:
-        listed = shortlist(segment.signs, codes, scales, query, limit, view.dead_rows())
-    if listed is not None:
-        return Approximate(listed[1], units[listed[0]], keys[listed[0]])
-    scores = scanner.dot(codes, query.codes, rows)
-    scores *= scales if rows is None else scales[rows]
-    scores *= query.scale
-    if rows is not None:
-        return Approximate(scores, units[rows], keys[rows])
-    scores[view.dead_rows()] = -np.inf
-    return Approximate(scores, units, keys)
+    else:
+        dead = view.dead_rows()
+        if limit is not None and signs:
+            listed = shortlist(signs, codes, scales, query, limit, dead)
+    found, scores = listed or _scanned(segment, query, scanner, limit, rows, dead)
+    return Approximate(scores, scales[found], segment.row_units[found], segment.row_keys[found])
+
+
+def _scanned(
+    segment: Segment,
+    query: Probe,
+    scanner: RowScanner,
+    limit: int | None,
+    rows: NDArray[np.int64] | None,
+    dead: NDArray[np.int64],
+) -> tuple[Places, NDArray[np.float32]]:
+    """The rows, all or of `rows`, near the `limit` best (None: all), and scores."""
+    codes, scales = segment.codes, segment.scales
+    count = len(codes) if rows is None else len(rows)
+    margin = 0.0 if limit is None else _margins(query, segment.coarsest, segment.coarsest)
+
+    def half(some: slice) -> tuple[Places, NDArray[np.float32]]:
+        if rows is not None:
+            places, scores = scan_rows(codes, scales, query, limit, margin, rows=rows[some])
+        else:
+            gone = dead[(dead >= some.start) & (dead < some.stop)] - some.start
+            places, scores = scan_rows(codes[some], scales[some], query, limit, margin, dead=gone)
+        return places if isinstance(places, slice) else places + some.start, scores
+
+    if found := scanner.halves(count, segment.dimension, half):
+        scores = np.concatenate([each for _, each in found])
+        several = [each for each, _ in found if not isinstance(each, slice)]
+        places: Places = np.concatenate(several) if several else ALL
+    else:
+        places, scores = scan_rows(codes, scales, query, limit, margin, rows=rows, dead=dead)
+    return places if rows is None else rows[places], scores
 
 
 def exact(query: NDArray[np.float32], vectors: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -116,14 +152,15 @@ def exact(query: NDArray[np.float32], vectors: NDArray[np.float32]) -> NDArray[n
     return found
 
 
-# Exact scores are asked for all whose rounding to int8 may hide that they are among the best:
-# so many standard deviations of it, for what is in and for what is out. At most so many rows.
-SURE = 5.0
+# Scores that lie so many standard deviations of their rounding apart are in the right order, but
+# for one of 10**12 pairs of equal rows, and far fewer of others. So a search errs in one case of
+# 10**9 at most, unless more than 100 rows a standard deviation are about the last of the best.
+# At most so many rows get exact scores, or as many as are asked for.
+SURE = 7.0
 MOST = 4_096
 # Chunks of one document whose exact scores are compared for its maximum.
 ROWS_A_DOCUMENT = 8
 
-EMPTY_PLACES: NDArray[np.int64] = np.empty(0, np.int64)
 Vectors = Callable[[str, Sequence[int]], Rows]
 Scan = tuple[Part, Approximate]
 
@@ -157,8 +194,18 @@ def nearest(
     """The nearest units of all parts, with exact scores: a superset of the `limit` best."""
     probe = Probe.of(query)
     scans = [(part, approximate(part.view, probe, part.allowed, scanner, limit)) for part in parts]
-    floor = _floor([scan.scores for _, scan in scans], limit, query, parts)
-    chosen = [(part, scan, _above(scan.scores, floor)) for part, scan in scans]
+    scores, scales = (
+        np.concatenate([scan[at] for _, scan in scans] or [EMPTY_ROWS]) for at in (0, 1)
+    )
+    floor = lowest_of_best([scores], limit)
+    # The greatest scale of what is among the best may be less than that of any row.
+    step = float(scales[scores >= floor].max(initial=0.0))
+    margins = _margins(probe, step, scales.astype(np.float64))
+    places, chosen, start = _above(scores + margins, floor, limit), [], 0
+    for part, scan in scans:
+        low, high = places.searchsorted((start, start + len(scan.scores)))
+        chosen.append((part, scan, places[low:high] - start))
+        start += len(scan.scores)
     return _rescored(chosen, query, vectors)
 
 
@@ -184,13 +231,14 @@ def nearest_documents(
         bounds = scan.units.searchsorted(part.view.segment.starts)
         starts = bounds[:-1][bounds[:-1] < bounds[1:]]
         grouped.append((starts, np.maximum.reduceat(scan.scores, starts)))
-    floor = _floor([peaks for _, peaks in grouped], limit, query, parts)
-    margin = _margin(query, parts)
+    step = max([part.view.segment.coarsest for part, _ in scans], default=0.0)
+    margin = _margins(probe, step, step)
+    floor = max(lowest_of_best([peaks for _, peaks in grouped], limit) - margin, LOWEST)
     chosen = []
     for (part, scan), (starts, peaks) in zip(scans, grouped, strict=True):
         ends = np.append(starts[1:], len(scan.scores))
         rows: list[int] = []
-        for group in _above(peaks, floor).tolist():
+        for group in _above(peaks, floor, limit).tolist():
             run = scan.scores[starts[group] : ends[group]]
             near = np.flatnonzero(run >= peaks[group] - margin)
             if len(near) > ROWS_A_DOCUMENT:
@@ -200,35 +248,24 @@ def nearest_documents(
     return [best_of_group(one) for one in _rescored(chosen, query, vectors)]
 
 
-def _floor(
-    scores: Sequence[NDArray[np.float32]],
-    limit: int,
-    query: NDArray[np.float32],
-    parts: Sequence[Part],
-) -> float:
-    """What an approximate score must reach for the exact one to be among the `limit` best."""
-    # Of few scores `lowest_of_best` finds it as fast.
-    tops = [one if len(one) <= max(limit, MOST) else one[top_k(one, limit)] for one in scores]
-    return lowest_of_best(tops, limit) - _margin(query, parts)
+def _above(scores: Scores, floor: float, limit: int) -> NDArray[np.int64]:
+    """Places of the scores that reach `floor`, ascending; of the best if too many."""
+    places, most = np.flatnonzero(scores >= floor), max(limit, MOST)
+    return places if len(places) <= most else np.sort(top_k(scores, most))
 
 
-def _above(scores: NDArray[np.float32], floor: float) -> NDArray[np.int64]:
-    """Places of the scores that reach `floor`, the dead ones left out; the best if too many."""
-    if not len(scores) or scores.max() < floor:
-        return EMPTY_PLACES
-    places = np.flatnonzero((scores >= floor) & (scores > -np.inf))
-    return places if len(places) <= MOST else top_k(scores, MOST)
+def _margins(query: Probe, step: float, others: Scales) -> Scales:
+    """How far below that of a row with the scale ``step`` a score of each of these scales may be
+    if its exact one may be the greater.
 
-
-def _margin(query: NDArray[np.float32], parts: Sequence[Part]) -> float:
-    """How far apart two approximate scores are at least whose exact ones are in the same order.
-
-    Rounding to int8 is off by a twelfth of the squared step in each component, on both sides.
+    Rounding moves a component by up to half a step, either way: the variance is a twelfth of the
+    squared step, and larger errors are rarer than a normal distribution's of that variance (a
+    uniform one is strictly sub-Gaussian). The errors of two rows are independent, so their
+    variances add up. The query's error is the same for both rows, which are at most 2 apart.
     """
-    steps = [part.view.segment.coarsest for part in parts]
-    own = float(np.abs(query).max(initial=0.0)) / 127
-    norm = float(np.linalg.norm(query))
-    return 2 * SURE * math.sqrt((own**2 + (norm * max(steps, default=0.0)) ** 2) / 12)
+    own = (2 * float(query.scale)) ** 2
+    margins: Scales = SURE * ((query.norm**2 * (step**2 + others**2) + own) / 12) ** 0.5
+    return margins
 
 
 def _rescored(
@@ -237,24 +274,25 @@ def _rescored(
     vectors: Vectors,
 ) -> list[RankedUnits]:
     """The chosen rows with exact scores, but those whose vectors the truth has no longer."""
-    wanted: dict[str, list[int]] = {}
-    chosen = [one for one in chosen if len(one[2])]
-    for part, scan, rows in chosen:
-        wanted.setdefault(part.dataset, []).extend(scan.keys[rows].tolist())
-    scores: dict[int, float] = {}
-    for dataset, keys in wanted.items():
-        if keys:
-            known = vectors(dataset, keys)
-            if not len(known.keys):
-                continue
-            scores.update(zip(known.keys, exact(query, known.vectors).tolist(), strict=True))
+    of_datasets: dict[str, list[tuple[Part, Approximate, IntArray]]] = {}
+    for one in chosen:
+        if len(one[2]):
+            of_datasets.setdefault(one[0].dataset, []).append(one)
     found = []
-    for part, scan, rows in chosen:
-        mine = [scores.get(key) for key in scan.keys[rows].tolist()]
-        present = [at for at, score in enumerate(mine) if score is not None]
-        if present:
-            known_scores = np.array([mine[at] for at in present], np.float64)
-            found.append(RankedUnits(part, scan.units[rows[present]], known_scores))
+    for dataset, several in of_datasets.items():
+        keys = np.concatenate([scan.keys[rows] for _, scan, rows in several])
+        known = vectors(dataset, keys.tolist())
+        if not len(known.keys):
+            continue
+        ids, scores = np.array(known.keys), exact(query, known.vectors)
+        order = ids.argsort()
+        places = order.take(ids.searchsorted(keys, sorter=order), mode="clip")
+        is_known, start = ids[places] == keys, 0
+        for part, scan, rows in several:
+            kept = is_known[start : start + len(rows)]
+            its_scores = scores[places[start : start + len(rows)][kept]]
+            found.append(RankedUnits(dataset, part.view, scan.units[rows[kept]], its_scores))
+            start += len(rows)
     return found
 
 
@@ -262,14 +300,14 @@ def best_units(part: Part, query: SparseVector, limit: int) -> RankedUnits:
     """The ``limit`` units with the greatest dot products, among those that share a term."""
     scores = _scores(part, query)
     units = top_k(scores, limit, floor=0.0)
-    return RankedUnits(part, units, scores[units])
+    return RankedUnits(part.dataset, part.view, units, scores[units])
 
 
 def best_documents(part: Part, query: SparseVector) -> RankedUnits:
     """The best unit of each document that shares a term."""
     scores = _scores(part, query)
     units = np.flatnonzero(scores > 0.0)
-    return best_of_group(RankedUnits(part, units, scores[units]))
+    return best_of_group(RankedUnits(part.dataset, part.view, units, scores[units]))
 
 
 def _scores(part: Part, query: SparseVector) -> NDArray[np.float64]:

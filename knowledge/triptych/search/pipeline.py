@@ -364,7 +364,7 @@ class SearchPipeline:
             # Lanes may be asked several times, and variants may share texts: each is embedded once.
             (request,) = embed_queries(self._models, [request])
         steps = () if request.target == "document" else self._postprocessors
-        reach = Reach(depth=max([query.top_k, *(step.depth(query) for step in steps)]))
+        reach = Reach(depth=max([query.top_k, *[step.depth(query) for step in steps]]))
         while True:
             SEARCHES.pass_on("the search")
             with telemetry.stage("retrieve"):

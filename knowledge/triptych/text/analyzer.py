@@ -154,6 +154,9 @@ class Analyzer:
         fewer terms than indexed texts (:mod:`triptych.text.words`). Texts in other languages than
         English hold the `variants` of the terms if the analyzer is "auto".
         """
+        return list(_query_terms(self, text))
+
+    def _query_terms(self, text: str) -> list[str]:
         terms: list[str] = []
         wanted: list[str] = []
         for run in _runs(expand(text)):
@@ -269,6 +272,7 @@ class Analyzer:
 
 
 # A search asks several times.
+_query_terms = lru_cache(256)(Analyzer._query_terms)
 _variants = lru_cache(256)(Analyzer._variants)
 
 

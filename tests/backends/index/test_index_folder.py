@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from support.index_model import MemoryChangeLog, WordAnalyzer, assert_ranked_as, bm25_scores
-from triptych_backends.index import LocalIndex, compact, dataset
+from triptych_backends.index import LocalIndex, compact, dataset, folder as folders
 from triptych_backends.index.folder import try_lock
 
 
@@ -142,12 +142,7 @@ def test_old_files_go_and_size_classes_are_merged(tmp_path):
 
 @pytest.mark.parametrize("kind", ["segment", "arrays", "manifest"])
 @pytest.mark.parametrize("how", ["flip", "cut", "empty", "remove"])
-@pytest.mark.parametrize("threads", [False, True])
-def test_damage_is_named_and_repaired_from_the_truth(
-    tmp_path, caplog, monkeypatch, kind, how, threads
-):
-    if threads:
-        monkeypatch.setattr("triptych_backends.index.folder.WORTH_THREADS", 0)
+def test_damage_is_named_and_repaired_from_the_truth(tmp_path, caplog, kind, how):
     feed = filled()
     with opened(feed, tmp_path) as index:
         index.bm25(["x"], "chunk", "a", limit=1)
@@ -179,6 +174,23 @@ def test_damage_is_named_and_repaired_from_the_truth(
         with opened(feed, tmp_path) as index:
             assert_right(index, feed)
         assert caplog.records == []
+
+
+def test_an_index_of_another_version_is_made_again_without_a_word(tmp_path, caplog, monkeypatch):
+    feed = filled()
+    with monkeypatch.context() as older:
+        older.setattr(folders, "VERSION", folders.VERSION - 1)
+        older.setattr(folders, "CONTAINER_VERSION", folders.CONTAINER_VERSION - 1)
+        with opened(feed, tmp_path) as index:
+            index.bm25(["x"], "chunk", "a", limit=1)
+            index.publish()
+    before = segments(tmp_path)
+    for _ in range(2):
+        with caplog.at_level(logging.WARNING, "triptych.index"), opened(feed, tmp_path) as index:
+            assert_right(index, feed)
+            index.publish()
+    assert caplog.records == []
+    assert not set(before) & set(segments(tmp_path))
 
 
 def test_every_flipped_byte_of_a_segment_is_noticed_or_harmless(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,13 +15,20 @@ from support.examples import examples
 from support.rows import each_row
 from triptych.runtime import SEARCHES
 from triptych_backends.index import bm25, kernels, quantization
-from triptych_backends.index.quantization import Probe, dot, shortlist, shortlist_among
+from triptych_backends.index.quantization import (
+    Probe,
+    scan_rows,
+    score,
+    shortlist,
+    shortlist_among,
+)
 from triptych_backends.index.segment import (
     PostingsLists,
     Segment,
     SegmentReader,
     SharedVocabulary,
     Signs,
+    SortedVocabulary,
 )
 
 compiled = kernels.compiled
@@ -178,6 +186,36 @@ def test_the_shortlist_is_that_of_numpy(level, seed, rows, width, dead, depth, l
         assert among[1].tobytes() == expected_among[1].tobytes()
 
 
+@pytest.mark.property
+@settings(deadline=None, max_examples=examples(150))
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    count=st.sampled_from([*SIZES[:-1], 5_000, 40_000]),
+    width=st.sampled_from([1, 7, 64, 130, 1_100]),
+    dead=st.sampled_from([0.0, 0.01, 0.5, 1.0]),
+    among=st.booleans(),
+    limit=st.sampled_from([1, 10, 400, 10_000]),
+    margin=st.sampled_from([0.0, 1e-3, 0.1, float("inf")]),
+    alike=st.booleans(),
+)
+def test_a_scan_is_that_of_numpy(level, seed, count, width, dead, among, limit, margin, alike):
+    generator = np.random.default_rng(seed)
+    codes = generator.integers(-128, 128, (count, width), np.int8)
+    scales = generator.random(count).astype(np.float32)
+    if alike:
+        codes[:], scales[:] = 3, 0.5
+    some = np.flatnonzero(generator.random(count) < 0.5) if among else None
+    gone = np.flatnonzero(generator.random(count if some is None else len(some)) < dead)
+    asked = codes, scales, Probe.of(generator.normal(size=width).astype(np.float32)), limit, margin
+    found, scores = scan_rows(*asked, rows=some, dead=gone)
+    expected, expected_scores = in_numpy(scan_rows, *asked, rows=some, dead=gone)
+    assert found.tolist() == expected.tolist()
+    assert scores.tobytes() == expected_scores.tobytes()
+    living = np.delete(score(*asked[:3], some), gone)
+    best = np.sort(living)[-limit:]
+    assert np.sort(scores)[-limit:].tobytes() == best.tobytes()
+
+
 @pytest.mark.parametrize("width", [0, 1, 15, 64, 384, 1_023, 1_025, 1_536, 4_096])
 @pytest.mark.parametrize("rows", [0, 1, 511, 513])
 def test_dot_products_are_those_of_whole_numbers(level, rows, width) -> None:
@@ -187,29 +225,31 @@ def test_dot_products_are_those_of_whole_numbers(level, rows, width) -> None:
         np.full((rows, width), -128, np.int8),
         generator.integers(126, 128, (rows, width)).astype(np.int8),
     ):
-        query = generator.integers(-128, -125, width).astype(np.int8)
+        query = generator.integers(-128, -125, width).astype(np.int16)
+        probe = Probe(query.astype(np.float32), 1.0, query, np.float32(1))
         expected = (codes.astype(np.int64) @ query.astype(np.int64)).astype(np.float32)
-        assert dot(codes, query).tobytes() == expected.tobytes()
-        assert in_numpy(dot, codes, query).tobytes() == expected.tobytes()
         some = np.flatnonzero(generator.random(rows) < 0.5)
-        assert dot(codes, query, some).tobytes() == expected[some].tobytes()
-        assert in_numpy(dot, codes, query, some).tobytes() == expected[some].tobytes()
+        asked = codes, np.ones(rows, np.float32), probe, 1, float("inf")
+        for call in (scan_rows, partial(in_numpy, scan_rows)):
+            assert call(*asked)[1].tobytes() == expected.tobytes()
+            assert call(*asked, rows=some)[1].tobytes() == expected[some].tobytes()
 
 
-def bm25_arrays(**changed) -> tuple[np.ndarray, ...]:
-    """The arguments of a small search: two words in five units."""
-    arrays = {
+def search(**changed) -> int:
+    """How many units a small search finds: two words in five units."""
+    given = {
+        "terms": {"a": 2.0, "not here": 1.5, "b": 1.0},
+        "numbers": {"a": 0, "not asked for": 7, "b": 1},
         "ids": np.array([0, 2, 4, 1, 2], np.int32),
         "counts": np.ones(5, np.uint8),
         "lengths": np.full(5, 3, np.uint32),
         "offsets": np.array([0, 3, 5], np.int64),
-        "numbers": np.array([0, 1], np.int64),
-        "weights": np.array([2.0, 1.0]),
         "counting": np.empty(0, np.bool_),
         "units": np.empty(3, np.int64),
         "scores": np.empty(3),
     }
-    return tuple({**arrays, **changed}.values())
+    terms, numbers, *arrays = {**given, **changed}.values()
+    return compiled.bm25(tuple(arrays), terms, numbers, 0.1, 0.3, 0.0)
 
 
 @each_row(
@@ -222,11 +262,14 @@ def bm25_arrays(**changed) -> tuple[np.ndarray, ...]:
         ({"offsets": np.array([-1, 3, 5], np.int64)}, ValueError),
         ({"offsets": np.array([4, 3, 5], np.int64)}, ValueError),
         ({"offsets": np.empty(0, np.int64)}, ValueError),
-        ({"numbers": np.array([0, 2], np.int64)}, ValueError),
-        ({"numbers": np.array([-1, 1], np.int64)}, ValueError),
         ({"counts": np.ones(4, np.uint8)}, ValueError),
         ({"counts": np.ones(5, np.uint64)}, ValueError),
-        ({"weights": np.ones(1)}, ValueError),
+        ({"numbers": {"a": 0, "b": 2}}, ValueError),
+        ({"numbers": {"a": -1, "b": 1}}, ValueError),
+        ({"numbers": {"a": 2**63}}, OverflowError),
+        ({"numbers": {"a": "0"}}, TypeError),
+        ({"numbers": ["a"]}, TypeError),
+        ({"terms": {"a": "2.0"}}, TypeError),
         ({"counting": np.ones(4, np.bool_)}, ValueError),
         ({"scores": np.empty(2)}, ValueError),
         ({"ids": np.zeros(5, np.int64)}, TypeError),
@@ -237,9 +280,9 @@ def bm25_arrays(**changed) -> tuple[np.ndarray, ...]:
     ],
 )
 def test_what_a_damaged_index_may_hold_is_refused(changed, error) -> None:
-    assert compiled.bm25(bm25_arrays(), 0.1, 0.3, 0.0) == 3
+    assert search() == 3
     with pytest.raises((error, BufferError)):
-        compiled.bm25(bm25_arrays(**changed), 0.1, 0.3, 0.0)
+        search(**changed)
 
 
 @pytest.mark.property
@@ -247,11 +290,63 @@ def test_what_a_damaged_index_may_hold_is_refused(changed, error) -> None:
 @given(st.lists(st.integers(-3, 9), min_size=5, max_size=5), st.integers(1, 6))
 def test_postings_in_any_order_end_a_search_or_an_error_does(ids, limit) -> None:
     units = np.empty(limit, np.int64)
-    arrays = bm25_arrays(ids=np.array(ids, np.int32), units=units, scores=np.empty(limit))
     count = 0
     with suppress(ValueError):
-        count = compiled.bm25(arrays, 0.1, 0.3, 0.0)
+        count = search(ids=np.array(ids, np.int32), units=units, scores=np.empty(limit))
     assert set(units[:count].tolist()) <= set(range(5))
+
+
+WORDS = st.lists(st.text("ab\0\U0010ffffé", max_size=11) | st.text(max_size=4), max_size=30)
+
+
+@pytest.mark.property
+@settings(deadline=None, max_examples=examples(300))
+@given(
+    held=WORDS, others=WORDS, alike=st.sampled_from(["", "seven by", "eight by", "\U0010ffff" * 2])
+)
+def test_words_are_found_as_in_numpy(held, others, alike) -> None:
+    held, asked = [alike + word for word in held], [alike + word for word in others + held]
+    asked = [*asked, *others, "", "\udc80", alike + "\ud800"]
+    vocabulary = SortedVocabulary.of(sorted({word for word in held if is_encodable(word)}))
+    expected = {word: at for at, word in enumerate(vocabulary.words()) if word in asked}
+    assert vocabulary.find(asked) == in_numpy(vocabulary.find, asked) == expected
+
+
+def is_encodable(word: str) -> bool:
+    return word.encode(errors="replace").decode() == word
+
+
+@each_row(
+    ("name", "value", "error"),
+    [
+        ("offsets", np.array([0, 1], np.int64), ValueError),
+        ("offsets", np.array([0, 1, 4], np.int64), ValueError),
+        ("offsets", np.array([-1, 1, 3], np.int64), ValueError),
+        ("offsets", np.array([3, 1, 3], np.int64), ValueError),
+        ("offsets", np.array([0, 2**63 - 1, 3], np.int64), ValueError),
+        ("offsets", np.empty(0, np.int64), ValueError),
+        ("prefixes", np.empty(0, np.uint64), ValueError),
+        ("prefixes", np.zeros(2, np.int32), TypeError),
+        ("words", ["a", 5], TypeError),
+        ("words", ("a",), TypeError),
+    ],
+)
+def test_words_of_a_damaged_vocabulary_are_refused(name, value, error) -> None:
+    sound = SortedVocabulary.of(["a", "bc"])
+    given = {
+        "blob": sound.blob,
+        "offsets": sound.offsets,
+        "prefixes": sound.prefixes,
+        "words": ["bc", "a", "", "ab"],
+    }
+
+    def found(words, *arrays: np.ndarray) -> dict[str, int]:
+        return compiled.find(arrays, words)
+
+    assert found(given.pop("words"), *given.values()) == {"a": 0, "bc": 1}
+    changed = {"words": ["bc", "a"], **given, name: value}
+    with pytest.raises(error):
+        found(changed.pop("words"), *changed.values())
 
 
 @pytest.mark.property
@@ -321,12 +416,14 @@ def test_words_that_an_index_does_not_hold_are_refused(changed, error) -> None:
 @each_row(
     ("name", "value", "error"),
     [
-        ("dead", np.array([3]), IndexError),
-        ("dead", np.array([-1]), IndexError),
+        ("dead", np.array([3], np.int32), IndexError),
+        ("dead", np.array([-1], np.int32), IndexError),
+        ("query", np.full(8, -(2**15), np.int16), None),
+        ("query", np.full(8, 2**15 - 1, np.int16), None),
         ("words", np.zeros(4, np.uint64), ValueError),
         ("codes", np.zeros((3, 9), np.int8), ValueError),
         ("scales", np.ones(2, np.float32), ValueError),
-        ("scratch", np.zeros(2, np.uint64), ValueError),
+        ("scratch", np.zeros(8, np.float32), ValueError),
         ("spreads", np.empty(0, np.float32), ValueError),
     ],
 )
@@ -335,42 +432,66 @@ def test_rows_of_other_sizes_are_refused(name, value, error) -> None:
         "words": np.zeros((1, 3), np.uint64),
         "mine": np.zeros(1, np.uint64),
         "spreads": np.ones(3, np.float32),
-        "dead": np.empty(0, np.int64),
-        "codes": np.zeros((3, 8), np.int8),
+        "dead": np.empty(0, np.int32),
+        "codes": np.full((3, 8), -128, np.int8),
         "query": np.zeros(8, np.int16),
         "scales": np.ones(3, np.float32),
-        "scratch": np.zeros(3, np.uint64),
+        "scratch": np.zeros(9, np.float32),
     }
     numbers = (1.0, 1.0, 1.0, 50, quantization.STRIDE)
     assert compiled.shortlist(tuple(arrays.values()), *numbers) == 3
+    changed = {**arrays, name: value}
+    if error is None:
+        assert compiled.shortlist(tuple(changed.values()), *numbers) == 3
+        return
     with pytest.raises(error):
-        compiled.shortlist(tuple({**arrays, name: value}.values()), *numbers)
+        compiled.shortlist(tuple(changed.values()), *numbers)
 
 
 @each_row(
-    ("changed", "error"),
+    ("name", "value", "error"),
     [
-        ({"query": np.zeros(7, np.int16)}, ValueError),
-        ({"out": np.empty(2, np.float32)}, ValueError),
-        ({"rows": np.zeros(2, np.int32)}, ValueError),
-        ({"rows": np.array([0, 1, 3], np.int32)}, IndexError),
-        ({"rows": np.array([0, -1, 1], np.int32)}, IndexError),
-        ({"rows": np.array([0, 2**31 - 1, 1], np.int32)}, IndexError),
-        ({"rows": np.array([0, -(2**31), 1], np.int32)}, IndexError),
-        ({"rows": np.zeros(3, np.int64)}, TypeError),
-        ({"codes": np.zeros(23, np.int8), "rows": np.zeros(3, np.int32)}, ValueError),
+        ("query", np.full(9, 0, np.int16), ValueError),
+        ("query", np.full(8, 2**14, np.int16), None),
+        ("scales", np.ones(4, np.float32), ValueError),
+        ("rows", np.array([3], np.int32), IndexError),
+        ("rows", np.array([-1], np.int32), IndexError),
+        ("rows", np.array([2**31 - 1, 0, -(2**31)], np.int32), IndexError),
+        ("rows", np.zeros(3, np.int64), TypeError),
+        ("codes", np.zeros(23, np.int8), ValueError),
+        ("rows", np.zeros(4, np.int32), ValueError),
+        ("rows", np.zeros(2, np.int32), IndexError),
+        ("dead", np.array([3], np.int32), IndexError),
+        ("dead", np.array([-1], np.int32), IndexError),
+        ("scratch", np.zeros(8, np.float32), ValueError),
     ],
 )
-def test_products_with_rows_that_are_not_there_are_refused(changed, error) -> None:
+def test_scans_of_rows_that_are_not_there_are_refused(name, value, error) -> None:
     arrays = {
-        "codes": np.zeros((3, 8), np.int8),
+        "codes": np.full((3, 8), -128, np.int8),
         "query": np.zeros(8, np.int16),
-        "rows": np.empty(0, np.int32),
-        "out": np.empty(3, np.float32),
+        "scales": np.ones(3, np.float32),
+        "rows": np.array([2, 1, 0], np.int32),
+        "dead": np.array([2], np.int32),
+        "scratch": np.zeros(9, np.float32),
     }
-    compiled.dot(tuple(arrays.values()))
+    assert compiled.scan(tuple(arrays.values()), 1.0, 1, 0.0) == 2
+    changed = {**arrays, name: value}
+    if error is None:
+        assert compiled.scan(tuple(changed.values()), 1.0, 1, 0.0) == 2
+        return
     with pytest.raises(error):
-        compiled.dot(tuple({**arrays, **changed}.values()))
+        compiled.scan(tuple(changed.values()), 1.0, 1, 0.0)
+
+
+def test_products_that_leave_32_bits_are_refused() -> None:
+    codes, query = np.full((1, 600), -128, np.int8), np.full(600, -(2**15), np.int16)
+    one, none, room = np.ones(1, np.float32), np.empty(0, np.int32), np.empty(3, np.float32)
+    with pytest.raises(ValueError, match="length"):
+        compiled.scan((codes, query, one, none, none, room), 1.0, 1, 0.0)
+    narrow = codes[:, :511].copy(), query[:511]
+    assert compiled.scan((*narrow, one, none, none, room), 1.0, 1, 0.0) == 1
+    assert room[2] == 128 * 2**15 * 511
 
 
 def test_another_thread_searches_while_a_kernel_runs_over_many_rows() -> None:

@@ -63,7 +63,7 @@ def recall_among(made, codes, scales, rows, some, queries) -> tuple[int, float]:
             continue
         listed, scores = got
         assert np.isin(listed, some).all()
-        exact = signs.dot(codes, probe.codes) * scales * probe.scale
+        exact = signs.score(codes, scales, probe)
         assert scores.tobytes() == exact[listed].tobytes()
         best = some[np.argsort(-(rows[some] @ query))[:50]]
         lists, found = lists + 1, found + len(np.intersect1d(listed, best))

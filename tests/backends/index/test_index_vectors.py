@@ -7,10 +7,10 @@ import pytest
 
 from support.index_model import MemoryChangeLog, WordAnalyzer
 from triptych.errors import ModelMismatchError, ValidationError
-from triptych_backends.index import LocalIndex, OwnedBy, Under
-from triptych_backends.index.quantization import dot, quantise
+from triptych_backends.index import LocalIndex, OwnedBy, Under, vector_search
+from triptych_backends.index.quantization import Probe, quantise, score
 from triptych_backends.index.selection import both
-from triptych_backends.index.vector_search import RowScanner
+from triptych_backends.index.vector_search import SURE, RowScanner, exact
 
 WIDTH = 48
 
@@ -167,13 +167,69 @@ def test_a_vector_that_vanished_between_scan_and_rescoring_is_not_returned():
         assert [hit.name for hit in hits] == ["01", "02", "03"]
 
 
-def test_a_split_scan_equals_a_whole_one():
-    generator = np.random.default_rng(3)
-    codes = generator.integers(-127, 128, (200_001, 48), np.int8)
-    query = codes[5]
-    scanner = RowScanner(2)
-    assert np.array_equal(scanner.dot(codes, query), dot(codes, query))
-    assert np.array_equal(dot(codes, query), codes.astype(np.int32) @ query.astype(np.int32))
+@pytest.mark.parametrize("among", [False, True])
+def test_a_split_scan_finds_what_a_whole_one_does(corpus, monkeypatch, among):
+    feed, queries = corpus
+    owners = OwnedBy({"x": np.arange(0, 300, 2)}) if among else None
+    with LocalIndex(feed, analyzers=WordAnalyzer) as index:
+        whole = [index.vector(["x"], "chunk", q, limit=9, selection=owners) for q in queries]
+        documents = [index.document_vector(["x"], q, limit=9) for q in queries]
+        monkeypatch.setattr(vector_search, "SPLIT_BYTES", 1)
+        index._scanner = RowScanner(2)
+        split = [index.vector(["x"], "chunk", q, limit=9, selection=owners) for q in queries]
+        assert split == whole
+        assert [index.document_vector(["x"], q, limit=9) for q in queries] == documents
+
+
+@pytest.mark.parametrize("split", [1, 1 << 30])
+def test_a_scan_leaves_out_the_dead_of_both_halves(monkeypatch, tmp_path, split):
+    monkeypatch.setattr(vector_search, "SPLIT_BYTES", split)
+    generator = np.random.default_rng(11)
+    rows = unit_rows(generator, 200)
+    feed = MemoryChangeLog()
+    for owner in range(200):
+        feed.put("x", owner, f"{owner:03}", ["w"], vectors=[rows[owner]])
+    with LocalIndex(feed, tmp_path, analyzers=WordAnalyzer) as index:
+        index._scanner = RowScanner(2)
+        index.publish("x")
+        before = dict(feed.by_key)
+        for owner in (3, 99, 100, 101, 199):
+            feed.delete("x", owner)
+        feed.by_key.update(before)  # a vector stays while another text has it
+        assert [len(view.dead) for view in index.views("x", "chunk")] == [5]
+        for query in unit_rows(generator, 10):
+            agree(index.vector(["x"], "chunk", query, limit=200), expected(feed, query))
+            agree(index.document_vector(["x"], query, limit=200), expected(feed, query))
+
+
+@pytest.mark.parametrize("width", [1, 48, 1_024, 1_500])
+def test_what_rounding_moves_is_as_it_is_reckoned(width):
+    """No order of exact scores is lost outside the margin, and it is no wider than it must be."""
+    generator = np.random.default_rng(width)
+    rows = generator.normal(size=(4_000, width)).astype(np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    codes, scales = quantise(rows)
+    for query in (rows[:8] + rows[8:16]) * 3:
+        probe = Probe.of(query)
+        errors = score(codes, scales, probe).astype(np.float64) - exact(query, rows)
+        steps = scales.astype(np.float64)
+        apart = (errors - errors[::-1]) / vector_search._margins(probe, steps[::-1], steps)
+        assert np.abs(apart).max() < 5 / SURE
+        assert width == 1 or apart.std() * SURE == pytest.approx(1, abs=0.1)
+
+
+@pytest.mark.parametrize("length", [0.0, 1e-44, 1e-30, 1.0, 1e30, 3e38])
+@pytest.mark.parametrize("width", [1, 2, 1_023, 1_024, 4_096])
+def test_a_query_of_any_length_is_rounded_to_what_sums_allow(length, width):
+    for query in (np.full(width, length / width), np.eye(1, width)[0] * length):
+        probe = Probe.of(query.astype(np.float32))
+        longest = np.linalg.norm(probe.codes[:1_024].astype(np.float64))
+        assert longest * 128 * min(width, 1_024) ** 0.5 <= 2**24
+        assert np.isfinite(probe.scale)
+        if length >= 1e-30:
+            error = np.abs(probe.codes * np.float64(probe.scale) - probe.vector).max()
+            assert error <= 0.51 * probe.scale
+            assert probe.scale <= 1.001 * np.abs(probe.vector).max() / 127 or width > 1
 
 
 def test_a_zero_row_survives_quantisation():
