@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -56,7 +58,10 @@ def install(
         )
     words = server_command(session, settings, dataset, write=write)
     key = settings.api_key is not None
-    _apply(session, installing(Path.cwd(), agent, words, key=key), dry_run=dry_run)
+    changes = installing(Path.cwd(), agent, words, key=key)
+    _apply(session, changes, dry_run=dry_run)
+    if less := [each for change in changes for each in _options_less(change)]:
+        session.output.note(f"the earlier install also had {', '.join(less)}; this one does not")
     session.output.note(f"the knowledge base is {shown_url(settings.url)}")
     if folder is not None:
         note = "it is not there yet: `triptych init` and `triptych add .` make it"
@@ -93,6 +98,14 @@ def _apply(session: Session, changes: Sequence[Change], *, dry_run: bool) -> Non
         lines=lines,
         note="" if changes else "there is nothing to change",
     )
+
+
+def _options_less(change: Change) -> list[str]:
+    """The options of a server's command that the file had, and has no more."""
+    before, after = (
+        Counter(re.findall(r'"(--[a-z-]+)"', text or "")) for text in (change.before, change.after)
+    )
+    return list(before - after)
 
 
 def _diff(name: str, change: Change) -> list[str]:
