@@ -472,6 +472,11 @@ class OnnxEmbedder(_FolderEmbedder):
             vector = self._pooled(made[0])
             for layer in dense:
                 vector = layer(vector)
+            if not vector.any():  # the marks around a text have vectors, be it empty
+                raise ProviderError(
+                    f"{self._user} {self.folder.name} made a zero vector of a text that begins "
+                    f"{text[:60]!r}"
+                )
             return vector
 
         return one
@@ -576,6 +581,10 @@ class _Table:
                 "and not embeddings or embedding.weight"
             )
         rows, weights = arrays.get("mapping"), arrays.get("weights")
+        if not vectors.any() or (weights is not None and not weights.any()):
+            raise NotAvailableError(
+                f"{user} cannot use {path}: all its vectors are zero; give the file whole"
+            )
         if rows is not None and (
             rows.dtype.kind not in "iu" or not ((rows >= 0) & (rows < len(vectors))).all()
         ):
