@@ -323,6 +323,12 @@ def test_the_command_shows_what_it_would_do_and_does_it(
     # A person's own store is given to an agent only where it is named.
     assert str(shell.store) not in shell("install", "claude").err
     assert str(shell.store) in shell("install", "claude", "-s", str(shell.store)).err
+    with monkeypatch.context() as home:
+        home.setenv("HOME", str(tmp_path))
+        home.setenv("USERPROFILE", str(tmp_path))
+        refused = shell("install", "claude")
+        assert refused.code == 2
+        assert f"--store, such as your own, {shell.store}" in " ".join(refused.err.split())
     assert "deleted  .mcp.json" in shell("uninstall", "claude").text
     assert "nothing to change" in shell("uninstall", "claude").err
     assert "in memory" in shell("-s", "memory://", "install", "claude").err

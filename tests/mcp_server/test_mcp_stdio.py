@@ -73,6 +73,10 @@ def test_an_agent_searches_puts_and_reads(client: Connected, store: Path) -> Non
 def test_a_folder_that_nobody_added_is_found_by_keyword(
     tmp_path: Path, named: bool, empty: bool
 ) -> None:
+    own = tmp_path / "data" / "triptych" / "kb.db"  # is not given to an agent
+    own.parent.mkdir(parents=True)
+    with triptych.open(own, embedder=None) as kb:
+        kb.put_document("docs", "diary.md", "My kettle.")
     folder, here = tmp_path / "project", tmp_path / "project"
     folder.mkdir()
     (folder / "tea.md").write_text("# Tea\n\nLeaves, and a kettle.")
@@ -95,7 +99,6 @@ def test_a_folder_that_nobody_added_is_found_by_keyword(
             assert found or "still being read" in said  # "nothing" is not said of what is unread
         assert found == ["tea.md"]
         assert "triptych add" in client.client.instructions
-    assert not (tmp_path / "data").exists()
     assert (folder / ".triptych").exists() == empty
 
 

@@ -42,7 +42,7 @@ def install(
     them stays. Run it again after a change of the store or of the options; uninstall removes what
     was written.
     """
-    from triptych_factory.locations import STORE_FILE, STORE_FOLDER
+    from triptych_factory.locations import STORE_FILE, STORE_FOLDER, user_store
     from triptych_server.mcp.agents import installing
     from triptych_server.mcp.configuration import KEY
 
@@ -51,6 +51,11 @@ def install(
     folder = storeless_folder(settings, beside_own=session.options.store is None)
     if folder is not None:
         settings = attrs.evolve(settings, url=str(folder / STORE_FOLDER / STORE_FILE))
+    elif session.options.store is None and settings.url == str(user_store()):
+        raise ValidationError(
+            "this folder has no store, and is none of a project: name a store with --store, such "
+            f"as your own, {user_store()}"
+        )
     if settings.url.startswith("memory:"):
         raise ValidationError(
             "a store in memory has nothing for an agent, which starts a process of its own: name a "

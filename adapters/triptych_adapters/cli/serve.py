@@ -298,7 +298,8 @@ def _serve_stdio(session: Session, settings: Settings, options: ServerOptions) -
 
     log_to_stderr()
     reads = not options.write and options.dataset_id is None
-    folder = storeless_folder(settings) if reads else None
+    beside_own = session.options.store is None
+    folder = storeless_folder(settings, beside_own=beside_own) if reads else None
     if folder is None:
         with session.service(
             create=options.write, settings=settings, dataset=options.dataset_id or "", preload=True
