@@ -215,7 +215,8 @@ def tensors_in(path: Path, user: str) -> Mapping[str, Floats]:
         found = numpy.load_file(path)
     except Exception as error:  # the package's errors share no base class with others
         raise NotAvailableError(
-            f"{user} cannot read {path} ({error}): give it with numbers of float32 or float16"
+            f"{user} cannot read {path} ({error}): give it whole, with numbers of float32 or "
+            "float16"
         ) from error
     return {
         name: array.astype(np.float32) if array.dtype.kind == "f" else array
@@ -486,9 +487,11 @@ class OnnxEmbedder(_FolderEmbedder):
         if states.ndim == 1:
             return states  # the model has done it
         if states.ndim != 2 or not self._config.poolings:
+            named = (self.folder / "modules.json").is_file()
+            lack = "its modules.json names no Pooling" if named else "it has no modules.json"
             raise NotAvailableError(
-                f"{self._user} {self.folder.name} gives vectors of tokens, and its modules.json "
-                "names no Pooling: give the folder whole, as sentence-transformers has it"
+                f"{self._user} {self.folder.name} gives vectors of tokens, and {lack}: give the "
+                "folder whole, as sentence-transformers has it"
             )
         made: Mapping[str, Callable[[], NDArray[np.float64]]] = {
             "cls": lambda: states[0],

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import typer
 
-from triptych.errors import StoreError, TriptychError
+from triptych.errors import ConflictError, StoreError, TriptychError
 from triptych_adapters.cli.output import Output, shell_text
 from triptych_adapters.wire.errors import Exit as Exit, error_form
 
@@ -74,6 +74,8 @@ def hint_for(error: BaseException) -> str:
     form = error_form(error)
     if form is None:
         return "TRIPTYCH_DEBUG=1 shows where it happened"
+    if form.kind is ConflictError and getattr(error, "actual", None) is None:
+        return error.hint  # the row's hint is of documents
     return getattr(error, "hint", "") or form.hint
 
 

@@ -178,7 +178,8 @@ def rewriters_of(
     """Return the rewriters that an option names: one, several in a list or tuple, or none."""
     if rewriter is None:
         return ()
-    return rewriter if isinstance(rewriter, Sequence) else (rewriter,)
+    several = isinstance(rewriter, Sequence) and not isinstance(rewriter, str)
+    return rewriter if several else (rewriter,)
 
 
 def one_rewriter(

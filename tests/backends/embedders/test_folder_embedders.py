@@ -264,6 +264,13 @@ def test_what_a_static_folder_lacks_is_named(tmp_path: Path) -> None:
         StaticEmbedder(folder).embed(["a"], kind="query")
 
 
+def test_an_onnx_folder_without_its_modules_says_so(tmp_path: Path) -> None:
+    folder = onnx_folder(tmp_path, nested=False)
+    (folder / "modules.json").unlink()
+    with pytest.raises(NotAvailableError, match=r"it has no modules\.json"):
+        OnnxEmbedder(folder).embed(["a"], kind="query")
+
+
 def test_a_model_of_zeros_is_refused(tmp_path: Path) -> None:
     table = {"embeddings": np.zeros((20, 3), np.float32)}
     weights = {"weights": np.zeros(20, np.float32)}
