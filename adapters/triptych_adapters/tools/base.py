@@ -407,5 +407,9 @@ CHANGES: Final = _object(
 )
 PUT: Final = _object(
     "status dataset_id name version",
-    {"status": {"type": "string", "enum": ["added", "updated", "unchanged"]}, **_PLACED},
+    {
+        "status": {"type": "string", "enum": ["added", "updated", "unchanged"]},
+        **_PLACED,
+        "warnings": _list(_TEXT),
+    },
 )
