@@ -320,6 +320,9 @@ def test_the_command_shows_what_it_would_do_and_does_it(
     assert "triptych init" in said
     shell.write("a.md", "Tea.")
     assert shell("put", "a.md").code == 0
+    for command in ("install claude --dry-run", "mcp"):
+        said = shell(*command.split(), "-s", str(shell.store), "-d", "nope").err
+        assert "there is no dataset 'nope'" in said
     # A person's own store is given to an agent only where it is named.
     assert str(shell.store) not in shell("install", "claude").err
     assert str(shell.store) in shell("install", "claude", "-s", str(shell.store)).err

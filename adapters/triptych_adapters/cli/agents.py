@@ -6,15 +6,16 @@ import difflib
 import re
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import attrs
 
-from triptych.errors import ValidationError
+from triptych.errors import NotFoundError, ValidationError
 from triptych.resources.urls import shown_url
 from triptych_adapters.cli.command import argument, command, option
-from triptych_adapters.cli.serve import Agent, server_command
+from triptych_adapters.cli.serve import Agent, note_missing_dataset, server_command
 from triptych_adapters.cli.session import Session
 from triptych_adapters.cli.storeless import storeless_folder
 
@@ -68,6 +69,12 @@ def install(
     if less := [each for change in changes for each in _options_less(change)]:
         session.output.note(f"the earlier install also had {', '.join(less)}; this one does not")
     session.output.note(f"the knowledge base is {shown_url(settings.url)}")
+    if dataset is not None:
+        with (
+            suppress(NotFoundError),  # there is no store yet
+            session.service(settings=attrs.evolve(settings, embedder="none")) as service,
+        ):
+            note_missing_dataset(session, service, dataset)
     if folder is not None:
         note = "it is not there yet: `triptych init` and `triptych add .` make it"
         if not write and dataset is None:  # as `triptych mcp` does
