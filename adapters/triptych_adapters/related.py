@@ -27,7 +27,10 @@ _SMALL: Final = re.compile(
     r"(?:\([^)]*\)\s*)?([^\W\d]\w{2,})"
 )
 _CODE: Final = re.compile(r"```.*?(?:```|\Z)|`[^`\n]+`", re.DOTALL)
-_LINK: Final = re.compile(r"\]\(<?([^)>#\s]+)|(?<![\w./%-])[\w./%-]*[\w%-]\.\w{1,8}\b")
+_LINK: Final = re.compile(
+    r"\]\(<?([^)>#\s]+)|\[\[([^\]\n|#]+)|(?<![\w./%-])[\w./%-]*[\w%-]\.\w{1,8}\b"
+)
+_PAGE: Final = re.compile(r"\.html?$")
 _Here = Callable[[Hit], bool]
 _MOST_NAMES: Final = 300
 _MOST_LOOKED_AT: Final = 500
@@ -159,12 +162,19 @@ def _users(
 
 
 def _paths(name: str, text: str) -> Iterator[str]:
-    """What the links and paths in the text of a document may name: from its folder, or the top."""
+    """What the links and paths in the text of a document may name: from its folder, or the top; of
+    a page that is made from Markdown, and of ``[[a link]]``, the file in Markdown, too."""
     folder = posixpath.dirname(name)
     for found in _LINK.finditer(text):
         target = unquote(found[1] or found[0])
-        yield posixpath.normpath(posixpath.join(folder, target))
-        yield posixpath.normpath(target.lstrip("/"))
+        targets = [target]
+        if found[2]:
+            targets = [found[2].strip(), f"{found[2].strip()}.md"]
+        elif _PAGE.search(target):
+            targets.append(_PAGE.sub(".md", target))
+        for each in targets:
+            yield posixpath.normpath(posixpath.join(folder, each))
+            yield posixpath.normpath(each.lstrip("/"))
 
 
 def _cited(kb: KnowledgeBase, dataset_id: str, name: str, text: str) -> list[str]:
@@ -178,11 +188,13 @@ def _cited(kb: KnowledgeBase, dataset_id: str, name: str, text: str) -> list[str
 
 def _citing(kb: KnowledgeBase, dataset_id: str, name: str, top_k: int) -> Sequence[Hit]:
     base = posixpath.basename(name)
-    return [
-        hit
-        for hit in _holding(kb, dataset_id, base, max(_MOST_DEFINED, 2 * top_k))
-        if hit.doc_name != name and name in _paths(hit.doc_name, hit.content)
-    ][:top_k]
+    stem = base.removesuffix(".md")
+    found: dict[tuple[str, int], Hit] = {}
+    for said in (base,) if stem == base else (base, f"{stem}.html", stem):
+        for hit in _holding(kb, dataset_id, said, max(_MOST_DEFINED, 2 * top_k)):
+            if hit.doc_name != name and name in _paths(hit.doc_name, hit.content):
+                found.setdefault((hit.doc_name, hit.chunk_index), hit)
+    return list(found.values())[:top_k]
 
 
 def _holding(kb: KnowledgeBase, dataset_id: str, text: str, top_k: int) -> Iterator[Hit]:

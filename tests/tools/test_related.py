@@ -136,6 +136,15 @@ def test_what_is_not_there_is_named(kb: Service) -> None:
     assert related(kb, "e", "empty.md") == Related(definitions=[], users=[], cited=[], citing=[])
 
 
+@each_row("link", ["[2](two.html)", "[[two]]", "[[two|Second]]", "[[two#Part]]", "[2](two.md)"])
+def test_links_to_pages_and_notes_lead_to_their_files(link: str) -> None:
+    with triptych.open("memory://", embedder=None) as kb:
+        kb.put_document("d", "sub/one.md", f"# One\n\nSee {link}.\n")
+        kb.put_document("d", "sub/two.md", "# Second\n\nText.\n")
+        assert related(kb, "d", "sub/one.md").cited == ["sub/two.md"]
+        assert [hit.doc_name for hit in related(kb, "d", "sub/two.md").citing] == ["sub/one.md"]
+
+
 @each_row(
     ("name", "text"),
     [
