@@ -74,9 +74,9 @@ def hint_for(error: BaseException) -> str:
     form = error_form(error)
     if form is None:
         return "TRIPTYCH_DEBUG=1 shows where it happened"
-    if form.kind is ConflictError and getattr(error, "actual", None) is None:
-        return error.hint  # the row's hint is of documents
-    return getattr(error, "hint", "") or form.hint
+    # Without a version it is a conflict of something else than a document, which the row is about.
+    of_others = type(error) is ConflictError and error.actual is None
+    return getattr(error, "hint", "") or ("" if of_others else form.hint)
 
 
 @contextmanager
