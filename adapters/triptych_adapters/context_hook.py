@@ -59,7 +59,7 @@ def context_hook(
         timeout: seconds after which the turn continues without context; None for no limit.
         heading: the text above the passages.
         answerability: judges the chunks: only "enough" is injected. None uses the Service's judge;
-            without a judge, all hits are injected.
+            without a judge, nothing is injected if the evidence of the search is "none".
         options: options of the search, such as ``where``.
         on_error: called with an error; None logs it as a warning. The turn continues without
             context.
@@ -96,7 +96,8 @@ def context_hook(
         except TriptychError as error:
             tell(error)
             return None
-        if not pack.pieces:
+        doubtful = judge is None and pack.evidence is not None and pack.evidence.level == "none"
+        if doubtful or not pack.pieces:
             return None
         return f"{heading}\n\n{_ABOUT.format(mark=pack.mark)}\n\n{pack.render()}"
 

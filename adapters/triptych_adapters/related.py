@@ -16,6 +16,7 @@ from urllib.parse import unquote
 import attrs
 
 from triptych.errors import NotFoundError
+from triptych.layers.code_syntax import masked, syntax_of
 from triptych.question_log import unlogged
 from triptych.records import Hit, Mode, Query, check_whole
 from triptych.service import KnowledgeBase
@@ -27,7 +28,10 @@ _SMALL: Final = re.compile(
     r"(?:\([^)]*\)\s*)?([^\W\d]\w{2,})"
 )
 _CODE: Final = re.compile(r"```.*?(?:```|\Z)|`[^`\n]+`", re.DOTALL)
-_LINK: Final = re.compile(r"\]\(<?([^)>#\s]+)|(?<![\w./%-])[\w./%-]*[\w%-]\.\w{1,8}\b")
+_LINK: Final = re.compile(
+    r"\]\(<?([^)>#\s]+)|\[\[([^\]\n|#]+)|(?<![\w./%-])[\w./%-]*[\w%-]\.\w{1,8}\b"
+)
+_PAGE: Final = re.compile(r"\.html?$")
 _Here = Callable[[Hit], bool]
 _MOST_NAMES: Final = 300
 _MOST_LOOKED_AT: Final = 500
@@ -58,7 +62,8 @@ def related(
 ) -> Related:
     """Return what a document, or the part of it at a ``line``, is related to in its dataset.
 
-    Names are compared as they are spelt. A definition is a section of code that the chunker of
+    Names are compared as they are spelt; those in comments and strings of code do not count, and no
+    names in f-strings. A definition is a section of code that the chunker of
     code outlines, or of text a heading of one word. ``top_k`` is the most of each kind.
 
     Raises:
@@ -68,6 +73,7 @@ def related(
     check_whole(top_k, "top_k", least=1)
     document = kb.get_document(dataset_id, name)
     text, first, last = document.content, 1, document.content.count("\n") + 1
+    code = _code(name, text)
     chunks = _listed(kb, dataset_id, {"doc_name": name}, _MOST_LOOKED_AT)
     if line is not None:
         check_whole(line, "line", least=1)
@@ -77,7 +83,9 @@ def related(
         chunks = around[-1:]
         first = chunks[0].start_line if chunks else line
         last = max(chunks[0].end_line if chunks else line, line)
-        text = "\n".join(document.content.split("\n")[first - 1 : last])
+        text, code = (
+            "\n".join(each.split("\n")[first - 1 : last]) for each in (document.content, code)
+        )
 
     def is_here(hit: Hit) -> bool:
         return hit.doc_name == name and first <= hit.start_line <= last
@@ -86,7 +94,7 @@ def related(
         dict.fromkeys(each for hit in chunks for each in _defined(hit, alone=line is not None))
     )
     # In prose names are what stands as code.
-    said = text if document.metadata.get("kind") == "code" else " ".join(_CODE.findall(text))
+    said = code if document.metadata.get("kind") == "code" else " ".join(_CODE.findall(text))
     used = [each for each in dict.fromkeys(_NAME.findall(said)) if each not in own]
     definitions = _definitions(kb, dataset_id, used[:_MOST_NAMES])
     return Related(
@@ -95,6 +103,12 @@ def related(
         cited=_cited(kb, dataset_id, name, text)[:top_k],
         citing=_citing(kb, dataset_id, name, top_k),
     )
+
+
+def _code(name: str, text: str) -> str:
+    """The text with blanks for comments and strings, line ends kept; of no code as it is."""
+    syntax = syntax_of(name)
+    return text if syntax is None else masked(text, syntax)[0]
 
 
 def _defined(hit: Hit, *, alone: bool) -> Sequence[str]:
@@ -131,20 +145,38 @@ def _users(
     kb: KnowledgeBase, dataset_id: str, names: Sequence[str], is_here: _Here, top_k: int
 ) -> Sequence[Hit]:
     found: dict[tuple[str, int], Hit] = {}
+    read: dict[str, list[str]] = {}
+
+    def code(hit: Hit) -> str:
+        """A chunk may begin within a string: the whole document tells."""
+        if syntax_of(hit.doc_name) is None:
+            return hit.content
+        if hit.doc_name not in read:
+            whole = kb.get_document(dataset_id, hit.doc_name).content
+            read[hit.doc_name] = _code(hit.doc_name, whole).split("\n")
+        return "\n".join(read[hit.doc_name][hit.start_line - 1 : hit.end_line])
+
     for each in names:
         for hit in _holding(kb, dataset_id, each, top_k):
-            if not is_here(hit) and re.search(rf"(?<!\w){re.escape(each)}(?!\w)", hit.content):
+            if not is_here(hit) and re.search(rf"(?<!\w){re.escape(each)}(?!\w)", code(hit)):
                 found.setdefault((hit.doc_name, hit.chunk_index), hit)
     return list(found.values())[:top_k]
 
 
 def _paths(name: str, text: str) -> Iterator[str]:
-    """What the links and paths in the text of a document may name: from its folder, or the top."""
+    """What the links and paths in the text of a document may name: from its folder, or the top; of
+    a page that is made from Markdown, and of ``[[a link]]``, the file in Markdown, too."""
     folder = posixpath.dirname(name)
     for found in _LINK.finditer(text):
         target = unquote(found[1] or found[0])
-        yield posixpath.normpath(posixpath.join(folder, target))
-        yield posixpath.normpath(target.lstrip("/"))
+        targets = [target]
+        if found[2]:
+            targets = [found[2].strip(), f"{found[2].strip()}.md"]
+        elif _PAGE.search(target):
+            targets.append(_PAGE.sub(".md", target))
+        for each in targets:
+            yield posixpath.normpath(posixpath.join(folder, each))
+            yield posixpath.normpath(each.lstrip("/"))
 
 
 def _cited(kb: KnowledgeBase, dataset_id: str, name: str, text: str) -> list[str]:
@@ -158,11 +190,13 @@ def _cited(kb: KnowledgeBase, dataset_id: str, name: str, text: str) -> list[str
 
 def _citing(kb: KnowledgeBase, dataset_id: str, name: str, top_k: int) -> Sequence[Hit]:
     base = posixpath.basename(name)
-    return [
-        hit
-        for hit in _holding(kb, dataset_id, base, max(_MOST_DEFINED, 2 * top_k))
-        if hit.doc_name != name and name in _paths(hit.doc_name, hit.content)
-    ][:top_k]
+    stem = base.removesuffix(".md")
+    found: dict[tuple[str, int], Hit] = {}
+    for said in (base,) if stem == base else (base, f"{stem}.html", stem):
+        for hit in _holding(kb, dataset_id, said, max(_MOST_DEFINED, 2 * top_k)):
+            if hit.doc_name != name and name in _paths(hit.doc_name, hit.content):
+                found.setdefault((hit.doc_name, hit.chunk_index), hit)
+    return list(found.values())[:top_k]
 
 
 def _holding(kb: KnowledgeBase, dataset_id: str, text: str, top_k: int) -> Iterator[Hit]:

@@ -215,7 +215,8 @@ def tensors_in(path: Path, user: str) -> Mapping[str, Floats]:
         found = numpy.load_file(path)
     except Exception as error:  # the package's errors share no base class with others
         raise NotAvailableError(
-            f"{user} cannot read {path} ({error}): give it with numbers of float32 or float16"
+            f"{user} cannot read {path} ({error}): give it whole, with numbers of float32 or "
+            "float16"
         ) from error
     return {
         name: array.astype(np.float32) if array.dtype.kind == "f" else array
@@ -472,6 +473,11 @@ class OnnxEmbedder(_FolderEmbedder):
             vector = self._pooled(made[0])
             for layer in dense:
                 vector = layer(vector)
+            if not vector.any():  # the marks around a text have vectors, be it empty
+                raise ProviderError(
+                    f"{self._user} {self.folder.name} made a zero vector of a text that begins "
+                    f"{text[:60]!r}"
+                )
             return vector
 
         return one
@@ -481,9 +487,11 @@ class OnnxEmbedder(_FolderEmbedder):
         if states.ndim == 1:
             return states  # the model has done it
         if states.ndim != 2 or not self._config.poolings:
+            named = (self.folder / "modules.json").is_file()
+            lack = "its modules.json names no Pooling" if named else "it has no modules.json"
             raise NotAvailableError(
-                f"{self._user} {self.folder.name} gives vectors of tokens, and its modules.json "
-                "names no Pooling: give the folder whole, as sentence-transformers has it"
+                f"{self._user} {self.folder.name} gives vectors of tokens, and {lack}: give the "
+                "folder whole, as sentence-transformers has it"
             )
         made: Mapping[str, Callable[[], NDArray[np.float64]]] = {
             "cls": lambda: states[0],
@@ -576,6 +584,10 @@ class _Table:
                 "and not embeddings or embedding.weight"
             )
         rows, weights = arrays.get("mapping"), arrays.get("weights")
+        if not vectors.any() or (weights is not None and not weights.any()):
+            raise NotAvailableError(
+                f"{user} cannot use {path}: all its vectors are zero; give the file whole"
+            )
         if rows is not None and (
             rows.dtype.kind not in "iu" or not ((rows >= 0) & (rows < len(vectors))).all()
         ):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 import sys
 import types
 from collections.abc import Iterator, Sequence
@@ -38,6 +40,20 @@ from triptych_testing.fakes import Failing, FakeEmbedder
 
 SMALL = ChunkerSet(by_kind={"markdown": MarkdownChunker(size=80)})
 FORMATS = ("text", "markdown", "xml", "json")
+
+
+def test_a_pack_is_whole_in_another_process() -> None:
+    with triptych.open("memory://", embedder="hash") as kb:
+        kb.put_document("d", "a.md", "# Tea\n\nLeaves, and a kettle.")
+        pack = kb.context("kettle", 100, fence=True, prefix_tokens=50)
+        assert pack.pieces
+        pickled = pickle.dumps(pack)
+    made = pickle.loads(pickled)
+    for again in (made, pickle.loads(pickle.dumps(made)), copy.deepcopy(pack)):
+        assert again == pack
+        assert (again.mark, again.receipt) == (pack.mark, pack.receipt)
+        for format in FORMATS:
+            assert again.render(format) == pack.render(format)
 
 
 @pytest.fixture(params=["memory://", "kb.db"])

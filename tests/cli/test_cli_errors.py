@@ -61,6 +61,12 @@ def test_a_hint_belongs_to_the_error_when_quiet_too(shell: Shell) -> None:
     assert hint(shell("get", "zzz", "--quiet").err) is not None
 
 
+def test_a_conflict_of_no_document_has_no_hint_of_documents(shell: Shell) -> None:
+    shell.write(".mcp.json", '{"mcpServers": {"triptych": {"command": "mine"}}}')
+    refused = shell("install", "claude", "--store", str(shell.store))
+    assert (refused.code, hint(refused.err)) == (4, None)
+
+
 def test_an_export_into_no_folder_is_one_sentence(shell: Shell) -> None:
     ran = shell("export", "--output", "nodir/out.jsonl")
     assert (ran.code, ran.err) == (3, "error: there is no folder 'nodir': make it first\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -309,6 +310,30 @@ def test_a_damaged_page_is_reported_and_beyond_repair(path: Path) -> None:
         report = kb.doctor()
         assert "database.pages" in names(report)
         assert not kb.doctor(repair=True).clean
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_damaged_file_is_named_before_what_follows_from_it_and_nothing_is_repaired(
+    tmp_path: Path,
+) -> None:
+    path, size = tmp_path / "kb.db", 4096
+    with triptych.open(path, embedder="hash") as kb:
+        for each in range(100):
+            kb.put_document("d", f"{each}.md", f"Leaves {each} and a kettle {each * 7}. " * 60)
+    whole, draw = path.read_bytes(), random.Random(7)
+    pages = len(whole) // size
+    more = 0
+    for page in range(20, pages, pages // 8):
+        start = page * size
+        path.write_bytes(whole[:start] + draw.randbytes(size) + whole[start + size :])
+        with triptych.open(path, embedder="hash") as kb:
+            for report in (kb.doctor(), kb.doctor(repair=True)):
+                first, *others = report.findings
+                assert first.check == "database.pages"
+                assert not any(each.repairable for each in others)
+                assert all(first.check in each.remedy for each in others)
+                more += len(others)
+    assert more
 
 
 def manifests(path: Path) -> Iterator[Path]:

@@ -137,7 +137,10 @@ def test_what_somebody_changed_is_refused_and_nothing_is_written(
     for name, old, new in (
         (files.instructions, "Ask it first", "Ask it last"),
         (f"{files.skills}/triptych/SKILL.md", "# Triptych", "# Mine"),
-        *([(files.servers, "kb.db", "mine.db")] if agent == "codex" else ()),
+        (files.servers, "kb.db", "mine.db"),
+        (files.servers, "/usr/bin/triptych", "/opt/other/triptych"),
+        (files.servers, '"mcp"', '"serve"'),
+        (files.servers, '"--store"', '"-s"'),
     ):
         path = tmp_path / name
         whole = path.read_text(encoding="utf-8")
@@ -156,10 +159,8 @@ def test_what_somebody_changed_is_refused_and_nothing_is_written(
     ("agent", "name", "text"),
     [
         ("claude", ".mcp.json", '{"mcpServers": {"triptych": {"command": "mine"}}}'),
-        ("vscode", ".vscode/mcp.json", '{\n // a comment\n "servers": {}\n}'),
         ("cursor", ".cursor/mcp.json", "[]"),
         ("gemini", ".gemini/settings.json", '{"mcpServers": 3}'),
-        ("claude", ".mcp.json", ""),
         ("codex", ".codex/config.toml", '[mcp_servers.triptych]\ncommand = "mine"\n'),
         ("codex", ".codex/config.toml", "[mcp_servers"),
         ("codex", ".codex/config.toml", "mcp_servers = 3"),
@@ -203,14 +204,44 @@ def test_marks_that_somebody_changed_are_refused_too(name: str, old: bytes, new:
         assert everything(Path(folder)) == before
 
 
-@each_row("text", ["{\n}\n", '{\n  "mcpServers": {\n  }\n}\n', "{}", ""])
-def test_a_file_that_was_nearly_empty_is_there_again(text: str) -> None:
+@each_row(
+    ("name", "text"),
+    [
+        ("CLAUDE.md", ""),
+        *(
+            (".mcp.json", text)
+            for text in (
+                "{\n}\n",
+                '{\n  "mcpServers": {\n  }\n}\n',
+                "{}",
+                "",
+                "\n",
+                " \n",
+                '\ufeff{"a": 1}',
+                '\ufeff{"mcpServers": {}}',
+            )
+        ),
+    ],
+)
+def test_a_file_that_was_nearly_empty_is_there_again(name: str, text: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, ".mcp.json" if text else "CLAUDE.md")
-        path.write_text(text)
+        path = Path(folder, name)
+        path.write_bytes(text.encode())
+        install(Path(folder), "claude", OTHER)
         install(Path(folder), "claude")
         uninstall(Path(folder), "claude")
         assert everything(Path(folder)) == {path.name: text.encode()}
+
+
+@pytest.mark.parametrize("agent", FILES)
+def test_what_is_to_be_added_by_hand_is_said_in_the_form_of_the_agent(
+    agent: str, tmp_path: Path
+) -> None:
+    path = tmp_path / FILES[agent].servers
+    path.parent.mkdir(exist_ok=True)
+    path.write_text('{\n // a comment\n "servers": {}\n}')
+    with pytest.raises(ValidationError, match=f"`triptych mcp --agent {agent} --print-config`"):
+        install(tmp_path, agent)
 
 
 def test_a_last_line_without_its_end_is_not_joined_with_what_was_added_since(
@@ -255,7 +286,7 @@ def test_a_file_that_changed_since_it_was_read_is_not_written(tmp_path: Path) ->
     changes = installing(tmp_path, "claude", COMMAND)
     (tmp_path / ".mcp.json").write_text("{}")
     with pytest.raises(ConflictError, match="again"):
-        changes[0].apply()
+        next(each for each in changes if each.path.name == ".mcp.json").apply()
     assert (tmp_path / ".mcp.json").read_text() == "{}"
 
 
@@ -281,15 +312,26 @@ def test_the_command_shows_what_it_would_do_and_does_it(
     said = shell("install", "claude", "--write").err
     assert "triptych init" in said
     assert "by keyword" not in said  # a server that writes begins an empty store
+    assert "also had --dataset; this" in said
     said = shell("install", "claude").err
+    assert "also had --write; this" in said
     assert "by keyword" in said
     assert str(tmp_path / ".triptych" / "kb.db") in said
     assert "triptych init" in said
     shell.write("a.md", "Tea.")
     assert shell("put", "a.md").code == 0
+    for command in ("install claude --dry-run", "mcp"):
+        said = shell(*command.split(), "-s", str(shell.store), "-d", "nope").err
+        assert "there is no dataset 'nope'" in said
     # A person's own store is given to an agent only where it is named.
     assert str(shell.store) not in shell("install", "claude").err
     assert str(shell.store) in shell("install", "claude", "-s", str(shell.store)).err
+    with monkeypatch.context() as home:
+        home.setenv("HOME", str(tmp_path))
+        home.setenv("USERPROFILE", str(tmp_path))
+        refused = shell("install", "claude")
+        assert refused.code == 2
+        assert f"--store, such as your own, {shell.store}" in " ".join(refused.err.split())
     assert "deleted  .mcp.json" in shell("uninstall", "claude").text
     assert "nothing to change" in shell("uninstall", "claude").err
     assert "in memory" in shell("-s", "memory://", "install", "claude").err

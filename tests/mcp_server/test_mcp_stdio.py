@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +19,12 @@ import triptych
 from support.cli_run import ran
 from support.mcp_clients import ERAS, Connected, connected
 from support.servers import served
+from triptych_adapters.cli.output import Output
+from triptych_adapters.cli.session import Globals, Session
+from triptych_adapters.cli.storeless import found_by_keyword
+from triptych_factory import Settings
 from triptych_server.keys import KeyStore
+from triptych_server.mcp.server import ServerOptions, make_server
 
 mcp = pytest.importorskip("mcp")
 httpx2 = pytest.importorskip("httpx2")
@@ -67,6 +73,10 @@ def test_an_agent_searches_puts_and_reads(client: Connected, store: Path) -> Non
 def test_a_folder_that_nobody_added_is_found_by_keyword(
     tmp_path: Path, named: bool, empty: bool
 ) -> None:
+    own = tmp_path / "data" / "triptych" / "kb.db"  # is not given to an agent
+    own.parent.mkdir(parents=True)
+    with triptych.open(own, embedder=None) as kb:
+        kb.put_document("docs", "diary.md", "My kettle.")
     folder, here = tmp_path / "project", tmp_path / "project"
     folder.mkdir()
     (folder / "tea.md").write_text("# Tea\n\nLeaves, and a kettle.")
@@ -89,8 +99,34 @@ def test_a_folder_that_nobody_added_is_found_by_keyword(
             assert found or "still being read" in said  # "nothing" is not said of what is unread
         assert found == ["tea.md"]
         assert "triptych add" in client.client.instructions
-    assert not (tmp_path / "data").exists()
     assert (folder / ".triptych").exists() == empty
+
+
+def test_what_is_not_there_yet_is_not_said_to_be_absent() -> None:
+    reading = "the files are still being read"
+    with triptych.open("memory://", embedder=None) as kb:
+        kb.create_dataset("docs")
+        server = make_server(kb, ServerOptions(unready=lambda: reading))
+        with connected(server, ERAS[0]) as client:
+            listed = client.call_tool("knowledge_list", {})
+            assert listed.structured_content["warnings"] == [reading]
+            got = client.call_tool("knowledge_get", {"name": "tea.md"})
+            assert got.structured_content["error"]["message"].startswith(reading)
+            with pytest.raises(mcp.shared.exceptions.MCPError, match=reading):
+                client.read_resource("triptych://dataset/docs/document/tea.md")
+
+
+def test_the_reading_of_a_folder_ends_with_its_client(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for each in range(200):
+        (tmp_path / f"{each}.md").write_text("# Tea\n\n" + "Leaves, and a kettle. " * 500)
+    session = Session(output=Output(command="mcp"), options=Globals())
+    with found_by_keyword(session, Settings(), tmp_path) as (_, unready):
+        assert unready()
+        (reading,) = (each for each in threading.enumerate() if "read-folder" in each.name)
+    assert not reading.is_alive()
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("more", [("--write",), ("--dataset", "d"), ("--store", "none.db")])

@@ -25,6 +25,7 @@ from triptych import (
 )
 from triptych.access import Access
 from triptych.records import DocumentSummary
+from triptych.search import Pipeline
 from triptych_testing.fakes import ScriptedLLM
 
 SURROGATE = "a\ud800b"
@@ -215,6 +216,7 @@ def test_an_unknown_method_of_a_dataset_is_named_with_the_one_that_is_meant(
         ("n_results", "the number of hits is 'top_k'"),
         ("similarity_top_k", "the number of hits is 'top_k'"),
         ("filters", "conditions are 'where'"),
+        ("where_document", "a phrase in the query"),
         ("topk", "the options are mode, layer, threshold,"),
     ],
 )
@@ -227,6 +229,30 @@ def test_an_unknown_option_is_named_with_the_one_that_is_meant(
     assert str(raised.value).startswith(f"a search has no option {option!r}: ")
     assert says in str(raised.value)
     assert "__init__" not in str(raised.value)
+
+
+def test_the_words_of_other_libraries_are_answered_with_ours(kb: Service) -> None:
+    with pytest.raises(AttributeError, match="'get_or_create_collection': 'dataset' does that"):
+        _ = kb.get_or_create_collection
+    with pytest.raises(AttributeError, match=r"no attribute 'zebra'$"):
+        _ = kb.zebra
+    with pytest.raises(ValidationError, match=r"write \{'\$not': \{'tags': \{'\$contains'"):
+        docs(kb).search("zebra", where={"tags": {"$not_contains": "drink"}})
+
+
+@each_row(
+    ("option", "value", "says"),
+    [
+        ("pipelines", Pipeline(name="a"), "pipelines is a list"),
+        ("retrievers", object(), "retrievers is a list"),
+        ("postprocessors", "rerank", "postprocessors is a list"),
+        ("rewriter", "hyde", "'hyde' has no method rewrite"),
+    ],
+)
+def test_an_option_of_another_form_is_named(option: str, value: Any, says: str) -> None:
+    options: Any = {option: value}
+    with pytest.raises(ValidationError, match=says):
+        triptych.open("memory://", embedder=None, **options)
 
 
 def test_a_view_does_not_search_another_dataset_in_silence(kb: Service) -> None:

@@ -65,19 +65,28 @@ def test_nothing_is_injected_where_nothing_is_relevant(kb: Service, text: Any) -
     assert context_hook(kb)([{"role": "user", "content": text}]) is None
 
 
+def test_nothing_is_injected_where_the_search_has_no_evidence(kb: Service) -> None:
+    found = kb.search("failed retries", dataset_id="d")
+    assert found.hits  # each document has one of the words
+    assert found.evidence is not None
+    assert found.evidence.level == "none"
+    assert context_hook(kb)(turn("failed retries")) is None
+    assert context_hook(kb, answerability=lambda _: "enough")(turn("failed retries")) is not None
+
+
 def test_messages_come_in_the_forms_of_their_hosts(kb: Service) -> None:
     def hook(messages: Any) -> str:
         return re.sub(r"text-\w+", "text", context_hook(kb)(messages) or "")
 
-    said = hook([Message("user", "failed\nretries")])
+    said = hook([Message("user", "back off\nretries")])
     assert said
     blocks = [
         {"type": "tool_result", "text": "quagga"},
-        {"type": "text", "text": "failed"},
+        {"type": "text", "text": "back off"},
         {"text": "retries"},
     ]
     assert hook([{"role": "user", "content": blocks}]) == said
-    asked = Message("user", "failed\nretries")
+    asked = Message("user", "back off\nretries")
     assert hook([asked, Message("assistant", "quagga")]) == said
     result = {"role": "user", "content": [{"type": "tool_result", "content": "x"}]}
     assert hook([asked, result]) == said

@@ -10,6 +10,7 @@ import pytest
 
 import triptych
 from support.cli_run import fresh_shell
+from support.rows import each_row
 from support.servers import served
 from triptych.access import Access
 from triptych.errors import NotFoundError, ValidationError
@@ -133,6 +134,41 @@ def test_what_is_not_there_is_named(kb: Service) -> None:
         related(kb, "d", "src/water.py", 0)
     kb.put_document("e", "empty.md", "")
     assert related(kb, "e", "empty.md") == Related(definitions=[], users=[], cited=[], citing=[])
+
+
+@each_row("link", ["[2](two.html)", "[[two]]", "[[two|Second]]", "[[two#Part]]", "[2](two.md)"])
+def test_links_to_pages_and_notes_lead_to_their_files(link: str) -> None:
+    with triptych.open("memory://", embedder=None) as kb:
+        kb.put_document("d", "sub/one.md", f"# One\n\nSee {link}.\n")
+        kb.put_document("d", "sub/two.md", "# Second\n\nText.\n")
+        assert related(kb, "d", "sub/one.md").cited == ["sub/two.md"]
+        assert [hit.doc_name for hit in related(kb, "d", "sub/two.md").citing] == ["sub/one.md"]
+
+
+@each_row(
+    ("name", "text"),
+    [
+        ("b.py", 'def f():\n    """It is there, in between."""\n'),
+        ("b.py", "def f():  # there, between\n    return f'{there} between'\n"),
+        ("b.js", "// there\nconst f = () => `between ${1}` + 'there';\n"),
+        ("b.go", "func f() string { /* there */\n return `between` }\n"),
+        ("b.rs", 'fn f() -> &str { r#"there"# } // between\n'),
+        ("b.c", 'int f(void) { puts("there"); /* between */ }\n'),
+        ("b.rb", "def f\n  'there'  # between\nend\n"),
+        ("b.java", 'class F { String f() { return "there"; } // between\n}\n'),
+    ],
+)
+def test_words_of_comments_and_strings_are_no_names(name: str, text: str) -> None:
+    with triptych.open("memory://", embedder=None) as kb:
+        defined = "def there():\n    pass\n\n\ndef between(x):\n    return x\n"
+        for each, said in (("a.py", defined), (name, text)):
+            kb.put_document("d", each, said, {"kind": "code"})
+            kb.put_document("d", f"used/{each}", said + "there(between)\n", {"kind": "code"})
+        assert related(kb, "d", name).definitions == []
+        assert {hit.doc_name for hit in related(kb, "d", "a.py").users} >= {f"used/{name}"}
+        assert name not in {hit.doc_name for hit in related(kb, "d", "a.py").users}
+        assert related(kb, "d", name, 1).definitions == []
+        assert related(kb, "d", f"used/{name}").definitions
 
 
 def test_a_tool_lists_the_places(kb: Service) -> None:

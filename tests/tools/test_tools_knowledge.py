@@ -398,6 +398,20 @@ def test_tools_of_one_dataset_see_no_other(service: Service) -> None:
     assert "docs" not in said["message"]
 
 
+def test_a_dataset_that_a_put_creates_beside_others_is_named(service: Service) -> None:
+    first = put(service, name="a.md", content="x", dataset_id="docs")
+    assert "warnings" not in first
+    (warning,) = put(service, name="a.md", content="x", dataset_id="doks")["warnings"]
+    assert warning == "the dataset 'doks' was created: did you mean 'docs'?"
+    assert "warnings" not in put(service, name="b.md", content="x", dataset_id="doks")
+
+
+def test_a_model_is_told_of_tools_and_not_of_commands(service: Service) -> None:
+    answer = find(service, query="kettle", dataset_id="docs", prefix="nowhere/")
+    assert "knowledge_list" in " ".join(answer["warnings"])
+    assert "`triptych list`" not in " ".join(answer["warnings"])
+
+
 # Declarations
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import difflib
+import re
+from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import attrs
 
-from triptych.errors import ValidationError
+from triptych.errors import NotFoundError, ValidationError
 from triptych.resources.urls import shown_url
 from triptych_adapters.cli.command import argument, command, option
-from triptych_adapters.cli.serve import Agent, server_command
+from triptych_adapters.cli.serve import Agent, note_missing_dataset, server_command
 from triptych_adapters.cli.session import Session
 from triptych_adapters.cli.storeless import storeless_folder
 
@@ -40,7 +43,7 @@ def install(
     them stays. Run it again after a change of the store or of the options; uninstall removes what
     was written.
     """
-    from triptych_factory.locations import STORE_FILE, STORE_FOLDER
+    from triptych_factory.locations import STORE_FILE, STORE_FOLDER, user_store
     from triptych_server.mcp.agents import installing
     from triptych_server.mcp.configuration import KEY
 
@@ -49,6 +52,11 @@ def install(
     folder = storeless_folder(settings, beside_own=session.options.store is None)
     if folder is not None:
         settings = attrs.evolve(settings, url=str(folder / STORE_FOLDER / STORE_FILE))
+    elif session.options.store is None and settings.url == str(user_store()):
+        raise ValidationError(
+            "this folder has no store, and is none of a project: name a store with --store, such "
+            f"as your own, {user_store()}"
+        )
     if settings.url.startswith("memory:"):
         raise ValidationError(
             "a store in memory has nothing for an agent, which starts a process of its own: name a "
@@ -56,8 +64,17 @@ def install(
         )
     words = server_command(session, settings, dataset, write=write)
     key = settings.api_key is not None
-    _apply(session, installing(Path.cwd(), agent, words, key=key), dry_run=dry_run)
+    changes = installing(Path.cwd(), agent, words, key=key)
+    _apply(session, changes, dry_run=dry_run)
+    if less := [each for change in changes for each in _options_less(change)]:
+        session.output.note(f"the earlier install also had {', '.join(less)}; this one does not")
     session.output.note(f"the knowledge base is {shown_url(settings.url)}")
+    if dataset is not None:
+        with (
+            suppress(NotFoundError),  # there is no store yet
+            session.service(settings=attrs.evolve(settings, embedder="none")) as service,
+        ):
+            note_missing_dataset(session, service, dataset)
     if folder is not None:
         note = "it is not there yet: `triptych init` and `triptych add .` make it"
         if not write and dataset is None:  # as `triptych mcp` does
@@ -93,6 +110,14 @@ def _apply(session: Session, changes: Sequence[Change], *, dry_run: bool) -> Non
         lines=lines,
         note="" if changes else "there is nothing to change",
     )
+
+
+def _options_less(change: Change) -> list[str]:
+    """The options of a server's command that the file had, and has no more."""
+    before, after = (
+        Counter(re.findall(r'"(--[a-z-]+)"', text or "")) for text in (change.before, change.after)
+    )
+    return list(before - after)
 
 
 def _diff(name: str, change: Change) -> list[str]:

@@ -10,11 +10,13 @@ from urllib.parse import urlsplit
 
 import attrs
 
+from triptych.contracts.rules import missing_dataset
 from triptych.errors import NotFoundError
 from triptych_adapters.cli.command import command, option
 from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
+    from triptych.service import KnowledgeBase
     from triptych_factory import Settings
     from triptych_server.mcp.server import ServerOptions
 
@@ -299,11 +301,13 @@ def _serve_stdio(session: Session, settings: Settings, options: ServerOptions) -
 
     log_to_stderr()
     reads = not options.write and options.dataset_id is None
-    folder = storeless_folder(settings) if reads else None
+    beside_own = session.options.store is None
+    folder = storeless_folder(settings, beside_own=beside_own) if reads else None
     if folder is None:
         with session.service(
             create=options.write, settings=settings, dataset=options.dataset_id or "", preload=True
         ) as service:
+            note_missing_dataset(session, service, options.dataset_id)
             if reads and not service.list_datasets():
                 folder = storeless_folder(settings, is_empty=True)
             if folder is None:
@@ -312,6 +316,12 @@ def _serve_stdio(session: Session, settings: Settings, options: ServerOptions) -
     with found_by_keyword(session, settings, folder) as (service, unready):
         options = attrs.evolve(options, note=note_of(folder), unready=unready)
         serve_stdio(make_server(service, options), service.close)
+
+
+def note_missing_dataset(session: Session, service: KnowledgeBase, dataset_id: str | None) -> None:
+    """Say that an agent finds nothing in a dataset that is not there, which may come yet."""
+    if dataset_id is not None and dataset_id not in (known := service.list_datasets()):
+        session.output.note(f"note: {missing_dataset(dataset_id, known)}")
 
 
 def _print_config(

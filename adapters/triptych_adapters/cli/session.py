@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import typer
 
-from triptych.errors import StoreError, TriptychError
+from triptych.errors import ConflictError, StoreError, TriptychError
 from triptych_adapters.cli.output import Output, shell_text
 from triptych_adapters.wire.errors import Exit as Exit, error_form
 
@@ -74,7 +74,9 @@ def hint_for(error: BaseException) -> str:
     form = error_form(error)
     if form is None:
         return "TRIPTYCH_DEBUG=1 shows where it happened"
-    return getattr(error, "hint", "") or form.hint
+    # Without a version it is a conflict of something else than a document, which the row is about.
+    of_others = type(error) is ConflictError and error.actual is None
+    return getattr(error, "hint", "") or ("" if of_others else form.hint)
 
 
 @contextmanager

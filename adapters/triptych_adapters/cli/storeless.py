@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from triptych.errors import TriptychError
+from triptych.deadlines import deadline
+from triptych.errors import CancelledError, TriptychError
 from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
@@ -64,15 +66,25 @@ def found_by_keyword(
         def read() -> None:
             try:
                 report = sync.sync()
+            except CancelledError:
+                pass  # the client has gone
             except TriptychError as error:
                 session.output.note(f"not all files of {folder} were read: {error}")
             else:
                 for failure in report.failed[:_NAMED]:
                     session.output.note(f"{failure.name} was not read: {failure.error}")
 
-        reading = threading.Thread(target=read, name="triptych-read-folder", daemon=True)
+        with deadline(None) as scope:
+            context = copy_context()
+        reading = threading.Thread(
+            target=context.run, args=(read,), name="triptych-read-folder", daemon=True
+        )
         reading.start()
-        yield service, lambda: _READING if reading.is_alive() else ""
+        try:
+            yield service, lambda: _READING if reading.is_alive() else ""
+        finally:  # before the store closes, and the interpreter takes no more work
+            scope.cancel()
+            reading.join()
 
 
 def note_of(folder: Path) -> str:

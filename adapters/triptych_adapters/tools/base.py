@@ -104,7 +104,8 @@ class Base:
 
     def said(self, warnings: Sequence[str]) -> Sequence[str]:
         """Return the warnings for the model."""
-        return warnings if self.reasons else list(map(public_warning, warnings))
+        shown = warnings if self.reasons else map(public_warning, warnings)
+        return [each.replace("`triptych list`", "knowledge_list") for each in shown]
 
     def tool(
         self,
@@ -406,5 +407,9 @@ CHANGES: Final = _object(
 )
 PUT: Final = _object(
     "status dataset_id name version",
-    {"status": {"type": "string", "enum": ["added", "updated", "unchanged"]}, **_PLACED},
+    {
+        "status": {"type": "string", "enum": ["added", "updated", "unchanged"]},
+        **_PLACED,
+        "warnings": _list(_TEXT),
+    },
 )

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import attrs
 
+from triptych._internal.wording import did_you_mean as nearest
 from triptych.contracts.rules import dataset_in_use
 from triptych.errors import ConflictError, NotAvailableError, NotFoundError, ValidationError
 from triptych.records import DocumentInfo, Hit, SourceDocument
@@ -359,6 +360,7 @@ def _put(base: Base, arguments: dict[str, Any]) -> dict[str, Any]:
     """Store a document; without metadata of its own in ``arguments`` it keeps what it has."""
     dataset_id = base.dataset_id or _put_into(base, arguments.get("dataset_id"))
     name, metadata = arguments["name"], arguments.get("metadata")
+    others = [] if base.dataset_id else base.service.list_datasets()
     attempts = 0
     while True:
         attempts += 1
@@ -377,9 +379,12 @@ def _put(base: Base, arguments: dict[str, Any]) -> dict[str, Any]:
                 raise
             continue
         same = stored.version == version
-        return {
+        answer: dict[str, Any] = {
             "status": "added" if before is None else "unchanged" if same else "updated",
             "dataset_id": stored.dataset_id,
             "name": stored.name,
             "version": stored.version,
         }
+        if dataset_id not in others and (near := nearest(dataset_id, others, "")):
+            answer["warnings"] = [f"the dataset {dataset_id!r} was created: {near}"]
+        return answer

@@ -1,7 +1,8 @@
 """Adding the server, a skill and instructions to the files of a coding agent, and removing them.
 
 What an install wrote is known by its text: an uninstall removes it to the byte, and nothing that
-somebody has changed since.
+somebody has changed since. JSON has no comments: the mark of the skill holds the digest of the
+server, too.
 """
 
 from __future__ import annotations
@@ -112,14 +113,16 @@ def installing(
     given = {"server": configuration(agent, command=command, key=key)}
     given |= {"skill": SKILL.read_text(encoding="utf-8"), "instructions": INSTRUCTIONS}
     changes = []
-    for what, part in _parts(folder, agent).items():
+    for what, part in _parts(folder, agent, _digest(given["server"])).items():
         before = _read(part.path)
+        if isinstance(part, _Entry):
+            part.check(before)
         rest = None if before is None else part.without(before)
         after = part.having(rest, given[what])
         if part.without(after) != rest:  # a key that is there twice, a table that is closed
             raise ValidationError(
-                f"{part.path} has a form to which nothing can be added and removed again: add by "
-                "hand what `triptych mcp --print-config` prints"
+                f"{part.path} has a form to which nothing can be added and removed again: "
+                f"{_by_hand(agent)}"
             )
         changes.append(Change(folder, part.path, before, after))
     return [each for each in changes if each.before != each.after]
@@ -146,9 +149,15 @@ def uninstalling(folder: Path, agent: str) -> Sequence[Change]:
     changes = []
     for part in parts.values():
         before = _read(part.path)
+        if isinstance(part, _Entry):
+            part.check(before)
         if before is not None:
             changes.append(Change(folder, part.path, before, part.without(before)))
-    return [each for each in changes if each.before != each.after]
+    # The skill last: its mark says what is ours.
+    return [each for each in reversed(changes) if each.before != each.after]
+
+
+_BOM: Final = "\ufeff"
 
 
 @attrs.frozen
@@ -166,13 +175,14 @@ class _Part(ABC):
         """Return the file's text as it was without the part; None where there was no file."""
 
 
-def _parts(folder: Path, agent: str) -> dict[str, _Part]:
+def _parts(folder: Path, agent: str, server: str = "") -> dict[str, _Part]:
+    """The parts in the order of their writing; ``server`` is the digest of the first."""
     files = FILES[agent]
-    root = "servers" if agent == "vscode" else "mcpServers"
     servers, skill = folder / files.servers, folder / files.skills / "triptych" / "SKILL.md"
+    whole = _Whole(skill, server)
     return {
-        "server": _Block(servers, "# {}\n") if agent == "codex" else _Entry(servers, root),
-        "skill": _Whole(skill),
+        "skill": whole,
+        "server": _Block(servers, "# {}\n") if agent == "codex" else _Entry(servers, agent, whole),
         "instructions": _Block(folder / files.instructions, "<!-- {} -->\n"),
     }
 
@@ -190,20 +200,27 @@ def _changed(path: Path) -> ConflictError:
 
 @attrs.frozen
 class _Whole(_Part):
-    """A file that is ours, with a mark at its end."""
+    """A file that is ours, with a mark at its end: its digest and that of the ``server``."""
+
+    server: str
 
     def having(self, text: str | None, part: str) -> str:
         if text is not None:
             raise ConflictError(f"{self.path} is of somebody else: move it away, then try again")
-        return f"{part}\n<!-- triptych install: {_digest(part)} -->\n"
+        return f"{part}\n<!-- triptych install: {_digest(part)} {self.server} -->\n"
 
     def without(self, text: str) -> str | None:
-        found = re.fullmatch(r"(.*)\n<!-- triptych install: (\w+) -->\n", text, re.DOTALL)
+        found = re.fullmatch(r"(.*)\n<!-- triptych install: (\w+) \w+ -->\n", text, re.DOTALL)
         if found is None and "<!-- triptych install" not in text:
             return text
         if found is None or _digest(found[1]) != found[2]:
             raise _changed(self.path)
         return None
+
+    def server_there(self) -> str:
+        """The digest of the server that was written with the file, "" without one."""
+        found = re.search(r"\n<!-- triptych install: \w+ (\w+) -->\n\Z", _read(self.path) or "")
+        return found[1] if found else ""
 
 
 _AFTER: Final = " after a line break"
@@ -253,12 +270,16 @@ class _Block(_Part):
 
     def _loaded(self, text: str) -> Any:
         try:
-            return tomllib.loads(text)
+            return tomllib.loads(text.removeprefix(_BOM))
         except (tomllib.TOMLDecodeError, RecursionError) as error:
             raise ValidationError(
                 f"{self.path} is not TOML to which a table can be added ({error}): repair it, or "
-                "add by hand what `triptych mcp --agent codex --print-config` prints"
+                f"{_by_hand('codex')}"
             ) from error
+
+
+def _by_hand(agent: str) -> str:
+    return f"add by hand what `triptych mcp --agent {agent} --print-config` prints"
 
 
 def _taken(path: Path) -> ConflictError:
@@ -270,13 +291,29 @@ def _taken(path: Path) -> ConflictError:
 
 @attrs.frozen
 class _Entry(_Part):
-    """A server in a JSON file, before the others of the object at ``root``."""
+    """A server in a JSON file, before the others of its object; ``skill`` has its digest."""
 
-    root: str
+    agent: str
+    skill: _Whole
+
+    @property
+    def root(self) -> str:
+        return "servers" if self.agent == "vscode" else "mcpServers"
+
+    def check(self, text: str | None) -> None:
+        """Raise `ConflictError` if the server in the file is not the one that was written."""
+        servers = self._loaded(text).get(self.root) if text and text.strip() else None
+        if isinstance(servers, dict) and "triptych" in servers:
+            ours = {self.root: {"triptych": servers["triptych"]}}
+            if _digest(_dumped(ours) + "\n") != self.skill.server_there():
+                raise _taken(self.path)
 
     def having(self, text: str | None, part: str) -> str:
         if text is None:
             return part
+        if not text.strip():
+            # The space tells a file that was empty from one that was not there.
+            return f"{part.rstrip()} {text}"
         known, servers = self._loaded(text), json.loads(part)[self.root]
         there = known.get(self.root, {})
         if not isinstance(there, dict):
@@ -291,13 +328,16 @@ class _Entry(_Part):
         return f"{text[:at]}{piece}{',' if others else ' '}{text[at:]}"
 
     def without(self, text: str) -> str | None:
+        if not text.strip():
+            return text
         known = self._loaded(text)
         servers = known.get(self.root)
         if not isinstance(servers, dict) or "triptych" not in servers:
             return text
         ours = {"triptych": servers["triptych"]}
-        if text == json.dumps({self.root: ours}, indent=2, ensure_ascii=False) + "\n":
-            return None
+        rest = text.removeprefix(_dumped({self.root: ours}))
+        if not rest.strip():
+            return None if rest == "\n" else rest[1:]
         for piece in reversed(self._pieces(ours)):
             for end in (",", " ", ""):
                 rest = text.replace(piece + end, "", 1)
@@ -307,14 +347,14 @@ class _Entry(_Part):
 
     def _pieces(self, servers: Any) -> tuple[str, str]:
         """What is inserted into the object of servers, and where that is not there either."""
-        inner = json.dumps(servers, indent=2, ensure_ascii=False)[1:-2].replace("\n", "\n  ")
+        inner = _dumped(servers)[1:-2].replace("\n", "\n  ")
         return inner, f'\n  "{self.root}": {{{inner}\n  }}'
 
     def _is_rest(self, known: Any, text: str) -> bool:
         """Whether ``text`` lacks nothing but our server."""
         others = {name: each for name, each in known[self.root].items() if name != "triptych"}
         try:
-            rest = json.loads(text)
+            rest = json.loads(text.removeprefix(_BOM))
         except ValueError:
             return False
         less = {name: each for name, each in known.items() if name != self.root}
@@ -322,15 +362,19 @@ class _Entry(_Part):
 
     def _loaded(self, text: str) -> Any:
         try:
-            found = json.loads(text)
+            found = json.loads(text.removeprefix(_BOM))
         except (ValueError, RecursionError) as error:
             raise ValidationError(
-                f"{self.path} is not plain JSON ({error}): repair it, or add by hand what "
-                "`triptych mcp --print-config` prints"
+                f"{self.path} is not JSON without comments ({error}): repair it, or "
+                f"{_by_hand(self.agent)}"
             ) from error
         if not isinstance(found, dict):
             raise ValidationError(f"{self.path} holds no JSON object: repair it first")
         return found
+
+
+def _dumped(value: object) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
 
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:]')

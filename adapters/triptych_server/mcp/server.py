@@ -73,8 +73,8 @@ class ServerOptions:
         max_tokens: the maximum tokens of a tool's answer.
         seconds: the time limit of a call; None for none.
         note: what the agent should know of this knowledge base.
-        unready: says why a search may not find all that is there; "" once it may. It stands first
-            among an answer's warnings.
+        unready: says why not all that is there may be found; "" once it may. It stands first among
+            the warnings of an answer, and before an error that something is not there.
     """
 
     dataset_id: str | None = None
@@ -189,13 +189,13 @@ class _Handlers:
         failed, unready = True, self._options.unready()
         try:
             answer = await self._run(ctx, lambda: tool.answer(arguments), _reported(ctx, tool.name))
-            if unready and "warnings" in answer:
-                answer = {**answer, "warnings": [unready, *answer["warnings"]]}
+            if unready:
+                answer = {**answer, "warnings": [unready, *answer.get("warnings", ())]}
             failed = False
         except CancelledError as error:
             answer = {"error": {"type": "CancelledError", "message": str(error)}}
         except TriptychError as error:
-            answer = tool.error(_public(error, tool.name))
+            answer = tool.error(_unready(_public(error, tool.name), unready))
         except Exception:  # noqa: BLE001 - a bug; its text is not for the client
             _log.exception("the tool %s failed", tool.name)
             answer = _INTERNAL
@@ -250,11 +250,12 @@ class _Handlers:
 
     async def _answered(self, ctx: Any, call: Callable[[], _T], uri: str = "") -> _T:
         """Return the answer of ``call``; convert its errors to errors of the protocol."""
+        unready = self._options.unready()
         try:
             return await self._run(ctx, call)
         except NotFoundError as error:
             code = _NOT_FOUND if ctx.protocol_version < _MODERN else types.INVALID_PARAMS
-            raise MCPError(code, _said(error), {"uri": uri}) from error
+            raise MCPError(code, _said(_unready(error, unready)), {"uri": uri}) from error
         except ValidationError as error:
             raise MCPError(types.INVALID_PARAMS, _said(error)) from error
         except TriptychError as error:
@@ -290,6 +291,12 @@ def _public(error: TriptychError, what: str) -> TriptychError:
     if is_failure(error):
         _log.error("%s failed", what, exc_info=error)
     return public_error(error)
+
+
+def _unready(error: TriptychError, unready: str) -> TriptychError:
+    """Return ``error``, with ``unready`` if it is that something is not there."""
+    absent = unready and isinstance(error, NotFoundError)
+    return NotFoundError(f"{unready} ({error})") if absent else error
 
 
 def _said(error: TriptychError) -> str:

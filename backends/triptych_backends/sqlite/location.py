@@ -21,6 +21,7 @@ from pathlib import Path
 
 from triptych.errors import StoreError, ValidationError
 from triptych.resources.urls import shown_url
+from triptych_backends.sql.errors import corrupt
 
 _NETWORK = {
     "9p", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "gpfs", "lustre", "ncpfs", "nfs",
@@ -102,6 +103,7 @@ def refuse_unusable(
     ``mounts`` replaces /proc/mounts, which only Linux has.
 
     Raises:
+        CorruptStoreError: the file is empty, and its search index is not.
         StoreError: a directory, a missing folder or file, or a network file system.
     """
     if path.is_dir():
@@ -112,6 +114,9 @@ def refuse_unusable(
         raise StoreError(f"there is no store at {path}: check the path, or open it for writing")
     if path.exists() and not path.is_file():
         raise StoreError(f"{path} is not a regular file: name one")
+    found = path.with_name(f"{path.name}.index")
+    if path.exists() and not path.stat().st_size and found.is_dir() and any(found.iterdir()):
+        raise corrupt(str(path), f"it is empty, and {found.name} beside it is not")
     kind = filesystem_type(Path(os.path.realpath(path)), _mounts() if mounts is None else mounts)
     if kind in _NETWORK:
         raise StoreError(

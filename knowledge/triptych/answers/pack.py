@@ -27,7 +27,7 @@ from triptych.records import (
     StaleReason,
     to_layer,
 )
-from triptych.records.serialization import NOT_PLAIN
+from triptych.records.serialization import NOT_PLAIN, from_dict, to_json
 from triptych.signatures import content_sha256
 from triptych.text.tokens import ESTIMATE, default_counter
 
@@ -354,6 +354,10 @@ class ContextPack:
 
         made = cls(**fields, count=count, trace=lambda plain: receipt)
         return made
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """As its plain form, with the receipt: what counts and completes it stays here."""
+        return from_dict, (type(self), to_json(self))
 
     @property
     def text(self) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
 import attrs
+import numpy as np
 
 from triptych import deadlines
 from triptych._internal.progress import Progress, ProgressCallback
@@ -161,7 +162,19 @@ class _InOrder:
 _DROPS = frozenset(
     check.name for check in CHECKS.values() if check.repair.startswith("the chunk set is dropped")
 )
+_DAMAGED = "database.pages"
 _PROBE = "doctor"
+
+
+def _damaged_first(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Where the file itself is damaged, that first: it may be why of all others, and a repair would
+    write into it."""
+    damaged = [each for each in findings if each.check == _DAMAGED]
+    if not damaged:
+        return tuple(findings)
+    others = (each for each in findings if each.check != _DAMAGED)
+    remedy = f"restore the file first, as {_DAMAGED} says"
+    return (*damaged, *(attrs.evolve(each, repair="", remedy=remedy) for each in others))
 
 
 class Doctor:
@@ -219,9 +232,10 @@ class Doctor:
         if self._diagnostics is None:
             found.skipped.append("the internals of the store: this backend has no checks")
         else:
-            for finding in self._diagnostics.check_integrity(datasets):
-                deadlines.check("the examination")
-                found.findings.extend([finding])
+            with np.errstate(over="ignore", invalid="ignore"):  # damaged numbers are findings
+                for finding in self._diagnostics.check_integrity(datasets):
+                    deadlines.check("the examination")
+                    found.findings.extend([finding])
         for dataset in datasets:
             found.count("datasets")
             try:
@@ -234,8 +248,9 @@ class Doctor:
                     FailureWarning(f"dataset {dataset!r}: reading it failed", error)
                 )
                 found.fail("documents.unreadable", dataset)
+        findings = [self._judged(each, datasets) for each in found.findings.findings()]
         return DoctorReport(
-            findings=tuple(self._judged(each, datasets) for each in found.findings.findings()),
+            findings=_damaged_first(findings),
             checked=dict(found.checked),
             skipped=tuple(dict.fromkeys(found.skipped)),
             left_out=tuple(found.left_out),

@@ -201,6 +201,7 @@ _HINTS = {
         "the number of hits is 'top_k'; ",
     ),
     **dict.fromkeys(("filter", "filters"), "conditions are 'where'; "),
+    "where_document": "words of the text are a phrase in the query, '\"…\"', with syntax=True; ",
 }
 
 

@@ -148,6 +148,11 @@ def _operation(key: str, field: str, name: Any, value: Any) -> FilterTree:
             else f"{name} stands outside of the field: {{{name!r}: [{{{key!r}: …}}, …]}}"
         )
     if name not in _OPERATORS:
+        if name == "$not_contains":
+            raise ValidationError(
+                f"where[{key!r}] has no operator {name!r}: write "
+                f"{{'$not': {{{key!r}: {{'$contains': …}}}}}}"
+            )
         raise ValidationError(
             f"where[{key!r}] has no operator {name!r}: choose among {', '.join(_OPERATORS)}"
         )

@@ -172,13 +172,14 @@ def find_pipeline(pipelines: Mapping[str, T], name: str) -> T:
     raise NotFoundError(f"no pipeline is called {name!r}: {meant}")
 
 
-def rewriters_of(
-    rewriter: QueryRewriter | Sequence[QueryRewriter] | None,
-) -> Sequence[QueryRewriter]:
-    """Return the rewriters that an option names: one, several in a list or tuple, or none."""
+def rewriters_of(rewriter: Any) -> Sequence[QueryRewriter]:
+    """Return the rewriters that an option names: one, several in a list or tuple, or none. What is
+    none at all, such as a text, is one for the check that follows."""
     if rewriter is None:
         return ()
-    return rewriter if isinstance(rewriter, Sequence) else (rewriter,)
+    if isinstance(rewriter, Sequence) and not isinstance(rewriter, str):
+        return rewriter
+    return (rewriter,)
 
 
 def one_rewriter(

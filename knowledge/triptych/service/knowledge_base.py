@@ -57,6 +57,13 @@ class KnowledgeBase(Operations, CloseOnExit, ABC):
     context manager.
     """
 
+    if not TYPE_CHECKING:  # as `Dataset` has it
+
+        def __getattr__(self, name: str) -> Any:
+            hint = ": 'dataset' does that" if name in _COLLECTIONS else ""
+            told = f"{type(self).__name__!r} object has no attribute {name!r}{hint}"
+            raise AttributeError(told, name=name, obj=self)
+
     @property
     @abstractmethod
     def options(self) -> ServiceOptions:
@@ -159,6 +166,9 @@ def _documented(method: Callable[..., Any]) -> Callable[[Callable[P, R]], Callab
 
 
 # What other libraries call a method.
+_COLLECTIONS: Final = (
+    *("create_collection", "create_table", "get_collection", "get_or_create_collection"),
+)
 _HINTS: Final = {
     **dict.fromkeys(("add", "insert", "upsert"), "put"),
     **dict.fromkeys(("add_documents", "add_many", "add_texts"), "put_many"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
@@ -184,6 +184,10 @@ class ServiceOptions:
 
     def __attrs_post_init__(self) -> None:
         check_whole(self.embed_concurrency, "embed_concurrency", least=1, most=64)
+        for name in ("lanes", "pipelines", "postprocessors", "retrievers"):
+            given = getattr(self, name)
+            if isinstance(given, str) or not isinstance(given, Iterable):
+                raise ValidationError(f"{name} is a list, not {given!r:.80}: give [{name[:-1]}]")
         if self.executor is not None:
             from triptych.vectors.executor import check_executor
 

@@ -264,6 +264,26 @@ def test_what_a_static_folder_lacks_is_named(tmp_path: Path) -> None:
         StaticEmbedder(folder).embed(["a"], kind="query")
 
 
+def test_an_onnx_folder_without_its_modules_says_so(tmp_path: Path) -> None:
+    folder = onnx_folder(tmp_path, nested=False)
+    (folder / "modules.json").unlink()
+    with pytest.raises(NotAvailableError, match=r"it has no modules\.json"):
+        OnnxEmbedder(folder).embed(["a"], kind="query")
+
+
+def test_a_model_of_zeros_is_refused(tmp_path: Path) -> None:
+    table = {"embeddings": np.zeros((20, 3), np.float32)}
+    weights = {"weights": np.zeros(20, np.float32)}
+    dense = (np.zeros((2, WIDTH), np.float32), "Identity")
+    for embedder in (
+        StaticEmbedder(static_folder(tmp_path / "table", **table)),
+        StaticEmbedder(static_folder(tmp_path / "weights", **weights)),
+        OnnxEmbedder(onnx_folder(tmp_path / "dense", dense=dense)),
+    ):
+        with pytest.raises((NotAvailableError, ProviderError), match="zero"):
+            embedder.embed(["a"], kind="query")
+
+
 def test_a_knowledge_base_is_opened_with_a_folder(tmp_path: Path) -> None:
     folder = static_folder(tmp_path / "model")
     with triptych.open(tmp_path / "kb.db", embedder=f"static:{folder}") as kb:

@@ -205,3 +205,15 @@ def test_damaged_layer_is_not_served(filled: Path, tmp_path: Path) -> None:
             kb.search("apples", dataset_id="d", layer="L0", mode="bm25")
         with pytest.raises(CorruptStoreError, match="checksum"):
             kb.layer("d", "note 1.md", "L0")
+
+
+def test_a_store_that_was_cut_to_nothing_is_no_new_store(tmp_path: Path) -> None:
+    path = tmp_path / "kb.db"
+    path.touch()  # an empty file alone is one
+    with triptych.open(path, embedder=None) as kb:
+        kb.put_document("d", "a.md", "A kettle.")
+        kb.documents.searcher.index.publish("d")  # type: ignore[attr-defined]  # SqlDocuments
+    path.write_bytes(b"")
+    with pytest.raises(CorruptStoreError, match=r"kb\.db\.index beside it is not"):
+        triptych.open(path, embedder=None)
+    assert path.stat().st_size == 0
