@@ -311,16 +311,17 @@ def test_an_unforeseen_failure_is_not_echoed(
     assert record.fields["request_id"] == "abc"  # type: ignore[attr-defined]  # given by the log
 
 
-def test_the_files_of_the_server_are_not_shown() -> None:
-    options = ServiceOptions(locate=lambda: lambda document: Path("/srv/secret") / document.name)
+def test_the_files_of_the_server_are_not_shown(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("Tea is hot.")
+    options = ServiceOptions(locate=lambda: lambda document: tmp_path / document.name)
     with Service(MemoryStore(), options=options) as service:
         service.put_document("d", "a.md", "Tea is hot.")
-        assert service.search("tea", dataset_id="d").hits[0].path == Path("/srv/secret/a.md")
+        assert service.search("tea", dataset_id="d").hits[0].path == tmp_path / "a.md"
         client = Client(create_app(service))
         for name, query in (("search", {"query": "tea"}), ("search_many", {"queries": ["tea"]})):
             answer = ask(client, name, {**query, "dataset_id": "d"})
             assert "a.md" in answer.text
-            assert "/srv" not in answer.text
+            assert str(tmp_path) not in answer.text
 
 
 def test_a_store_that_fails_is_not_echoed(
