@@ -78,7 +78,7 @@ ERRORS: Final = (
     ErrorForm(errors.PendingReviewError, Exit.FAILED, 409, _REVIEW),
     ErrorForm(errors.ModelMismatchError, Exit.MODEL, 409, _EMBEDDER),
     ErrorForm(errors.StoreError, Exit.STORE, 500, _STORE),
-    ErrorForm(errors.StoreAwayError, Exit.STORE, 503, _STORE),
+    ErrorForm(errors.StoreAwayError, Exit.STORE, 503),
     ErrorForm(errors.CorruptStoreError, Exit.STORE, 500, _DAMAGED),
     ErrorForm(errors.StoreFullError, Exit.STORE, 507, _STORE),
     ErrorForm(errors.StoreLockedError, Exit.STORE, 503, _LOCKED),
