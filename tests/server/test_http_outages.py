@@ -10,7 +10,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 import triptych
@@ -19,7 +18,6 @@ from triptych import errors
 from triptych_adapters.wire.errors import error_form, public_message
 from triptych_backends.filesystem.disk import disk_errors
 from triptych_models import HashEmbedder
-from triptych_postgres.errors import store_error
 from triptych_server.http import create_app
 
 PATH = "/v1/datasets/d/documents/a.md"
@@ -96,9 +94,3 @@ def test_a_full_disk_is_named_without_its_place() -> None:
 def test_a_store_of_files_names_a_full_disk(code: int) -> None:
     with pytest.raises(errors.StoreFullError, match="free some space"), disk_errors("files"):
         raise OSError(code, os.strerror(code), "a.md")
-
-
-def test_a_store_on_postgresql_names_a_full_disk() -> None:
-    error = store_error(psycopg.errors.DiskFull("could not extend file"), "kb")
-    assert isinstance(error, errors.StoreFullError)
-    assert "free some space" in str(error)
