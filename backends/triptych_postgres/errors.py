@@ -7,7 +7,13 @@ from contextlib import contextmanager
 
 import psycopg
 
-from triptych.errors import StoreAwayError, StoreError, StoreLockedError, ValidationError
+from triptych.errors import (
+    StoreAwayError,
+    StoreError,
+    StoreFullError,
+    StoreLockedError,
+    ValidationError,
+)
 from triptych_backends.sql import corrupt
 
 _LOCKED = ("55P03", "40P01", "40001")
@@ -23,9 +29,9 @@ _STARTING = (
     "server closed the connection unexpectedly",
 )
 _TIMEOUT = "57014"
+_FULL = "53100"
 _UNDEFINED = ("42P01", "42703")
 _ADVICE = {
-    "53100": "the server's disk is full: free some space and try again",
     "53200": "the server ran out of memory",
     "53300": "the server has no connection left: raise its max_connections, or give fewer by "
     "pool_size in the URL",
@@ -81,6 +87,11 @@ def store_error(error: psycopg.Error, where: str) -> StoreError | ValidationErro
         )
     if state in _UNDEFINED or (state or "").startswith("XX"):
         return corrupt(where, text)
+    if state == _FULL:
+        return StoreFullError(
+            f"the store {where} failed ({text}): the server's disk is full: free some space and "
+            "try again"
+        )
     if state in _ADVICE:
         return StoreError(f"the store {where} failed ({text}): {_ADVICE[state or '']}")
     if is_lost(error):

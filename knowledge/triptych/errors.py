@@ -14,6 +14,7 @@
     ├── StoreError              the store failed
     │   ├── StoreAwayError      its server cannot be reached, or the connection was lost
     │   ├── CorruptStoreError   stored data fails its check
+    │   ├── StoreFullError      its disk, or the quota, is full
     │   ├── StoreLockedError    another writer held the lock longer than the timeout
     │   └── SchemaVersionError  the store was written by another version of Triptych
     ├── ProviderError           a model provider failed
@@ -61,6 +62,7 @@ __all__ = [
     "SourceError",
     "StoreAwayError",
     "StoreError",
+    "StoreFullError",
     "StoreLockedError",
     "TooManyRequestsError",
     "TriptychError",
@@ -177,6 +179,10 @@ class StoreAwayError(StoreError):
 
 class CorruptStoreError(StoreError):
     """Stored bytes fail their checksum or have an invalid form."""
+
+
+class StoreFullError(StoreError):
+    """The store's disk, or its quota, is full; nothing of the write was stored."""
 
 
 class StoreLockedError(StoreError):

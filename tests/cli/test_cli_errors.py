@@ -74,6 +74,25 @@ def test_an_export_into_no_folder_is_one_sentence(shell: Shell) -> None:
     assert (ran.code, "'docs' cannot be written" in ran.err) == (2, True)
 
 
+def test_a_backup_into_no_folder_says_what_to_do(shell: Shell) -> None:
+    ran = shell("backup", "nodir/kb.db")
+    assert ran.code == 5
+    assert "name a file in a folder that exists" in (hint(ran.err) or ""), ran.err
+
+
+@pytest.mark.parametrize(
+    "command", ["serve --write --port 0", "console --write --no-browser", "mcp --write"]
+)
+def test_writes_are_not_served_of_a_store_that_is_read_only(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setenv("TRIPTYCH_READ_ONLY", "true")
+    ran = shell(*command.split())
+    assert ran.code == 2
+    assert "read_only is set (by TRIPTYCH_READ_ONLY)" in ran.err, ran.err
+    assert "leave out --write" in ran.err
+
+
 def test_counts_and_types_are_told_in_plain_words(shell: Shell) -> None:
     ran = shell("doctor", "--embedder", "none")
     assert ran.err.splitlines()[-1].startswith("checked 1 dataset, 1 document, "), ran.err

@@ -79,6 +79,17 @@ def test_what_is_no_later_moment_is_refused(shell: Shell, options: tuple[str, ..
     assert not shell.store.exists()
 
 
+@pytest.mark.parametrize("command", ["put note.md", "admin keys add web"])
+def test_no_time_to_live_is_named_as_such(shell: Shell, command: str) -> None:
+    ran = shell(*command.split(), "--ttl", "0d")
+    assert (ran.code, ran.err) == (2, "error: --ttl must be more than 0\n")
+
+
+def test_a_key_that_has_expired_is_no_document(shell: Shell) -> None:
+    ran = shell("admin", "keys", "add", "web", "--expires", "2001-01-01")
+    assert (ran.code, "the key would have expired already" in ran.err) == (2, True)
+
+
 def test_a_rebuild_says_how_many_have_expired(shell: Shell) -> None:
     assert shell("put", "note.md").code == 0
     with triptych.open(str(shell.store), embedder="hash") as kb:

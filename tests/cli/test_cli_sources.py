@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.cli_run import Shell, fresh_shell
-from support.web_site import Site, web_site
+from support.web_site import Site, Visit, web_site
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
@@ -92,6 +92,26 @@ def test_a_source_that_is_away_fails_and_keeps_its_documents(
     assert len(shell("list", "--folders", "--json").json["roots"]) == 1
 
 
+@pytest.mark.parametrize("fault", ["busy", "login"])
+def test_pages_that_fail_alike_are_told_in_one_line(shell: Shell, site: Site, fault: str) -> None:
+    def fails(visit: Visit) -> None:
+        if fault == "busy":
+            visit.answer(status=429, retry_after="900")
+        else:
+            visit.answer(status=302, location="/login")
+
+    paths = [f"/p{number}" for number in range(6)]
+    site.lists("/", *paths)
+    site.pages |= {**dict.fromkeys(paths, fails), "/login": "<p>Who are you?"}
+    add = ("add", site.url, "--private", "--delay", "0", "--prefix", "site/")
+    ran = shell(*add)
+    warnings = [line for line in ran.err.splitlines() if line.startswith("warning: ")]
+    assert [line for line in warnings if "6 documents fail alike" in line], ran.err
+    assert len(warnings) == 1, ran.err
+    assert "such as site/p" in warnings[0]
+    assert len(shell("sync", "--json").json["failed"]) >= 6
+
+
 def test_a_source_whose_names_are_taken_is_not_remembered(shell: Shell, repo: str) -> None:
     shell.write("notes/a.md", "Buy milk.")
     shell("add", "notes", "--prefix", "x/")
@@ -136,6 +156,14 @@ def test_a_source_is_forgotten_with_or_without_its_documents(shell: Shell, repo:
     shell("remove", repo, "--delete")
     assert _names(shell) == set()
     assert "is not remembered" in shell("remove", repo, "--keep").both
+
+
+def test_a_folder_that_brought_nothing_is_forgotten(shell: Shell) -> None:
+    (shell.directory / "empty").mkdir()
+    shell("add", "empty")
+    said = shell("remove", "empty").err
+    assert "forgotten: " in said
+    assert "it had no documents" in said
 
 
 def test_options_are_remembered_and_changed_by_adding_again(shell: Shell, site: Site) -> None:

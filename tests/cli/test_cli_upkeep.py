@@ -287,6 +287,7 @@ def test_every_error_of_triptych_has_its_exit_code() -> None:
         "StoreError": Exit.STORE,
         "StoreAwayError": Exit.STORE,
         "CorruptStoreError": Exit.STORE,
+        "StoreFullError": Exit.STORE,
         "StoreLockedError": Exit.STORE,
         "SchemaVersionError": Exit.STORE,
         "ProviderError": Exit.MODEL,

@@ -66,7 +66,7 @@ SCHEMAS = {
 LARGE = 2**62
 FIRST = "(SELECT min(id) FROM document)"
 DATA = {
-    "a name that leads out": f"UPDATE document SET name = '../../outside' WHERE id = {FIRST}",
+    "a name of other chunks": f"UPDATE document SET name = '../../outside' WHERE id = {FIRST}",
     "a name from the root": f"UPDATE document SET name = '/etc/outside' WHERE id = {FIRST}",
     "a name with NUL": f"UPDATE document SET name = 'a' || char(0) WHERE id = {FIRST}",
     "a name that is no text": f"UPDATE document SET name = x'ff' WHERE id = {FIRST}",

@@ -100,7 +100,7 @@ def add(
     from triptych.contracts.rules import missing_dataset
     from triptych_server.keys import KeyStore
 
-    until = expiry_of(expires, ttl)
+    until = expiry_of(expires, ttl, what="key")
     with session.service(create=True, settings=local(session, "keys", embedder="none")) as service:
         there = service.list_datasets()
         for each in datasets or ():

@@ -113,8 +113,10 @@ def pairs(values: Sequence[str], option: str) -> dict[str, list[str]]:
     return found
 
 
-def expiry_of(expires: str | None, ttl: str | None) -> datetime | Literal["never"] | None:
-    """What ``--expires`` and ``--ttl`` say; None where neither is given.
+def expiry_of(
+    expires: str | None, ttl: str | None, *, what: str = "document"
+) -> datetime | Literal["never"] | None:
+    """What ``--expires`` and ``--ttl`` say of a ``what``; None where neither is given.
 
     Raises:
         ValidationError: both are given, one cannot be read, or the moment has passed.
@@ -143,10 +145,10 @@ def expiry_of(expires: str | None, ttl: str | None) -> datetime | Literal["never
                 "2026-12-31T18:00Z or never"
             ) from None
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    if ttl is not None and moment <= now:
+        raise ValidationError("--ttl must be more than 0")
     if moment <= now:
-        raise ValidationError(
-            "the document would have expired already: give a later moment, or `triptych delete` it"
-        )
+        raise ValidationError(f"the {what} would have expired already: give a later moment")
     return moment
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from collections import Counter
@@ -14,7 +15,7 @@ import attrs
 import typer
 
 from triptych._internal.wording import counted
-from triptych.errors import NotFoundError, ValidationError
+from triptych.errors import NotFoundError, SourceError, ValidationError
 from triptych_adapters.cli.command import argument, command, option
 from triptych_adapters.cli.folders import (
     AddedFolders,
@@ -45,6 +46,12 @@ _COUNTED = (
 
 _MANY = 100
 """Texts whose embedding somebody may want not to wait for."""
+
+_MANY_ALIKE = 4
+"""Failures of sources for one reason that are told in one line."""
+
+_VARYING = re.compile(r"https?://\S+")
+"""What differs from page to page in a failure."""
 
 
 @command(
@@ -124,12 +131,34 @@ def _telling(session: Session, bar: ProgressCallback) -> ProgressCallback:
     return move
 
 
+def _alike(failed: Sequence[Failure]) -> tuple[list[Failure], list[list[Failure]]]:
+    """The failures, and apart from them groups of those whose sources fail for one reason.
+
+    Every page of a site that is busy, or asks for a login, fails alike, but for its address.
+    """
+    groups: dict[str, list[Failure]] = {}
+    apart: list[Failure] = []
+    for each in failed:
+        if isinstance(each.error, SourceError):
+            groups.setdefault(_VARYING.sub("…", str(each.error)), []).append(each)
+        else:
+            apart.append(each)
+    few = [each for group in groups.values() if len(group) < _MANY_ALIKE for each in group]
+    return [*few, *apart], [group for group in groups.values() if len(group) >= _MANY_ALIKE]
+
+
 def _tell(session: Session, syncing: Syncing, report: SyncPlan | SyncReport) -> None:
     from triptych.sync import SyncPlan
 
     output = session.output
-    # Every page of a site that went away fails alike.
-    output.warn_of(report.failed, most=20 if syncing.sources else None)
+    apart, alike = _alike(report.failed)
+    for group in alike:
+        first = group[0]
+        output.warn(
+            f"{len(group)} documents fail alike (--json lists them), such as {first.name}: "
+            f"{first.error}"
+        )
+    output.warn_of(apart, most=20 if syncing.sources else None)
     for each in report.held:
         output.warn(f"{each.failure.error} (--yes deletes the documents)")
     seen = unexpected(report.skipped)
@@ -407,7 +436,8 @@ def remove(
             path, kept = same[0].place, count - len(deleted)
             rows.append({"path": path, "deleted": len(deleted), "documents": count})
             done = counted(len(deleted), "document")
-            lines.append(f"{path}: {done} deleted, {kept} kept")
+            done = f"{done} deleted, {kept} kept" if count else "it had no documents"
+            lines.append(f"forgotten: {path}, {done}" if not not_deleted else f"{path}: {done}")
     return session.finish(failed, {"removed": rows}, done=len(found), note=lines)
 
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import attrs
 
 from triptych.contracts.rules import missing_dataset
-from triptych.errors import NotFoundError
+from triptych.errors import NotFoundError, ValidationError
 from triptych_adapters.cli.command import command, option
 from triptych_adapters.cli.session import Session
 
@@ -97,6 +97,7 @@ def serve(
     from triptych_server.http.workers import ServeOptions, serve as run
 
     check_local(session.settings(), "serving")
+    _refuse_writes(session.settings(), write)
     workers = workers or default_workers(session.settings())
     options = ServeOptions(
         settings=session.settings(),
@@ -118,6 +119,20 @@ def serve(
         session.output.show({"url": url, "workers": workers, "write": write}, lines=[url])
 
     run(options, started)
+
+
+def _refuse_writes(settings: Settings, write: bool) -> None:
+    """Refuse ``write`` where the settings open the store for reading: each write would fail.
+
+    Raises:
+        ValidationError: both are set.
+    """
+    if write and settings.read_only:
+        place = settings.sources.get("read_only", "the settings")
+        raise ValidationError(
+            f"--write serves writes, but read_only is set (by {place}), so each would fail: leave "
+            "out --write, or take read_only out"
+        )
 
 
 def _require_server(console: bool) -> None:
@@ -165,6 +180,7 @@ def console(
     from triptych_server.http.workers import ServeOptions, serve as run
 
     check_local(session.settings(), "serving")
+    _refuse_writes(session.settings(), write)
     code = secrets.token_hex(6)
 
     def started(url: str) -> None:
@@ -248,6 +264,7 @@ def mcp(
     if print_config:
         _print_config(session, settings, dataset, agent, write=write, http=http, port=port)
         return
+    _refuse_writes(settings, write)
     _require("mcp", "triptych mcp needs the package mcp", extra="mcp")
     from triptych_server.mcp.server import ServerOptions, log_to_stderr, make_server
 

@@ -78,8 +78,9 @@ ERRORS: Final = (
     ErrorForm(errors.PendingReviewError, Exit.FAILED, 409, _REVIEW),
     ErrorForm(errors.ModelMismatchError, Exit.MODEL, 409, _EMBEDDER),
     ErrorForm(errors.StoreError, Exit.STORE, 500, _STORE),
-    ErrorForm(errors.StoreAwayError, Exit.STORE, 503, _STORE),
+    ErrorForm(errors.StoreAwayError, Exit.STORE, 503),
     ErrorForm(errors.CorruptStoreError, Exit.STORE, 500, _DAMAGED),
+    ErrorForm(errors.StoreFullError, Exit.STORE, 507, _STORE),
     ErrorForm(errors.StoreLockedError, Exit.STORE, 503, _LOCKED),
     ErrorForm(errors.SchemaVersionError, Exit.STORE, 500, _STORE),
     ErrorForm(errors.ProviderError, Exit.MODEL, 502),
@@ -97,13 +98,21 @@ ERRORS: Final = (
 """Each class of `triptych.errors` once."""
 
 _BY_KIND: Final = {form.kind: form for form in ERRORS}
+_OUTAGES: Final = (errors.StoreAwayError, errors.StoreFullError, errors.StoreLockedError)
 
 
 def error_form(error: BaseException | type[BaseException]) -> ErrorForm | None:
     """Return the row of an error or class, or of its nearest base class; None for foreign
-    errors."""
+    errors.
+
+    A DerivationError whose cause is a store that is away, full or locked has the cause's status.
+    """
     kind = error if isinstance(error, type) else type(error)
-    return next((_BY_KIND[each] for each in kind.__mro__ if each in _BY_KIND), None)
+    form = next((_BY_KIND[each] for each in kind.__mro__ if each in _BY_KIND), None)
+    if form is not None and isinstance(error, errors.DerivationError):
+        cause = error_form(error.__cause__) if isinstance(error.__cause__, _OUTAGES) else None
+        return form if cause is None else attrs.evolve(form, status=cause.status)
+    return form
 
 
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -147,6 +156,7 @@ _BY_STATUS: Final = {
     502: "a model's provider failed",
     503: "busy: try again later",
     504: "a model's provider did not respond in time",
+    507: "the store's disk is full",
 }
 """The replacements, by status, of messages that may name files, hosts or drivers' errors."""
 

@@ -35,7 +35,7 @@ from triptych_server.http.streams import EVENTS_TYPE
 _Schema = Mapping[str, Any]
 
 _JSON: Final = "application/json"
-_ALWAYS: Final = (400, 404, 405, 413, 415, 421, 431, 500, 501, 503)
+_ALWAYS: Final = (400, 404, 405, 413, 415, 421, 431, 500, 501, 503, 507)
 _MODELS: Final = (502, 504)
 _WRITES: Final = (403, 409, 422)
 _CREATE: Final = frozenset({"put_document", "create_dataset"})

@@ -12,7 +12,7 @@ import functools
 import os
 from collections.abc import Iterator
 
-from triptych.errors import StoreError
+from triptych.errors import StoreError, StoreFullError
 from triptych.scan import FileStat, Folder, Tree, is_link
 from triptych_backends.file_locks import sync_folder
 from triptych_backends.filesystem.layout import is_ignored
@@ -33,6 +33,7 @@ _ADVICE = {
     errno.ENAMETOOLONG: "the path is too long for this disk: move the store higher up",
     errno.EIO: "the disk failed: see the system log",
 }
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 MAX_SIZE = 1 << 29
@@ -243,6 +244,7 @@ def disk_errors(where: str) -> Iterator[None]:
         # Of a rename that failed, where it should have gone.
         place = error.filename2 or error.filename
         name = f" at {place!r}" if place else ""
-        raise StoreError(
+        kind = StoreFullError if error.errno in _FULL else StoreError
+        raise kind(
             f"the store {where} failed{name} ({said})" + (f": {advice}" if advice else "")
         ) from error

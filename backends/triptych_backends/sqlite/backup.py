@@ -98,7 +98,9 @@ def write_backup(
             digest = check_states(StoreStates(copy, is_snapshot=True))
             copy.set_setting(DIGEST, digest, expected=None)
     except OSError as error:
-        raise StoreError(f"{target} cannot be written: {error.strerror or error}") from error
+        raise StoreError(f"{target} cannot be written: {error.strerror or error}").hinted(
+            "name a file in a folder that exists and that you may write to"
+        ) from error
     except DamagedError as error:
         raise StoreError(
             f"{error}: no store would accept this from a backup. Check the store with "

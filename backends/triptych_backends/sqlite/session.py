@@ -19,7 +19,7 @@ from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from triptych.errors import CorruptStoreError, StoreError, StoreLockedError
+from triptych.errors import CorruptStoreError, StoreError, StoreFullError, StoreLockedError
 from triptych_backends.sql.deferred import Deferred, Statement, Upsert, written
 from triptych_backends.sql.errors import closed_error, corrupt
 from triptych_backends.sql.transaction import KEPT_ROWS, Position, Session, Transaction
@@ -125,7 +125,6 @@ def _bound(statement: Statement, parameters: dict[str, Any]) -> tuple[str, list[
 _LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_FORMAT}
 _ADVICE = {
-    sqlite3.SQLITE_FULL: "the disk (or its quota) is full: free some space and try again",
     sqlite3.SQLITE_READONLY: (
         "it cannot be written: check the rights of the file and its folder, or open it with "
         "read_only=True"
@@ -153,6 +152,11 @@ def store_error(error: BaseException, where: str) -> StoreError:
         return StoreLockedError(
             f"the store {where} is locked by another writer for longer than the wait: try "
             "again, or give a longer lock_timeout"
+        )
+    if primary == sqlite3.SQLITE_FULL:
+        return StoreFullError(
+            f"the store {where} failed ({error}): the disk (or its quota) is full: free some space "
+            "and try again"
         )
     if primary == sqlite3.SQLITE_NOTADB:
         return CorruptStoreError(

@@ -21,6 +21,7 @@ from triptych.errors import (
     NotFoundError,
     SchemaVersionError,
     StoreError,
+    StoreFullError,
     StoreLockedError,
     ValidationError,
 )
@@ -79,6 +80,24 @@ def test_a_server_that_is_not_there_is_named(tmp_path: object) -> None:
     with pytest.raises(StoreError, match="check that the server runs") as caught:
         PostgresStore.open(f"postgresql://u:secret@/d?host={tmp_path}&connect_timeout=1")
     assert "secret" not in str(caught.value)
+
+
+def test_a_full_disk_of_the_server_is_named(
+    postgres_server: PostgresServer, postgres_url: str
+) -> None:
+    schema = parse_url(postgres_url).schema
+    with PostgresStore.open(postgres_url) as store, postgres_server.connect() as driver:
+        driver.execute(
+            f"CREATE FUNCTION {schema}.fails() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'; END$$"
+        )
+        driver.execute(
+            f"CREATE TRIGGER full_disk BEFORE INSERT ON {schema}.document FOR EACH ROW "
+            f"EXECUTE FUNCTION {schema}.fails()"
+        )
+        driver.commit()
+        with pytest.raises(StoreFullError, match="disk is full: free some space"):
+            store.documents.put("d", NewDocument(name="a", content="x"))
 
 
 def test_open_waits_for_a_server_that_is_starting() -> None:

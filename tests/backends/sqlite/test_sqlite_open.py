@@ -15,6 +15,7 @@ from triptych.errors import (
     CorruptStoreError,
     SchemaVersionError,
     StoreError,
+    StoreFullError,
     StoreLockedError,
 )
 from triptych.records import ChunkQuery, Mode, NewDocument
@@ -226,7 +227,7 @@ def test_empty_file_is_no_store_to_read(path: Path) -> None:
 def test_full_disk_is_named_and_nothing_is_half_stored(path: Path) -> None:
     with SqliteStore.open(path) as store:
         put_with_config(store)
-        with pytest.raises(StoreError, match=r"full.*free some space"):
+        with pytest.raises(StoreFullError, match=r"full.*free some space"):
             _write_too_much(store)
         assert store.documents.list_datasets() == ["d"]
         assert store.documents.get("d", "a") is not None
