@@ -20,7 +20,6 @@ from triptych.access import Access
 from triptych_server.http import (
     Limits,
     create_app,
-    preconditions,
     server as http_server,
 )
 
@@ -282,7 +281,7 @@ def test_a_request_that_lasts_keeps_its_key(
     service: Service, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_server, "_LOOK_AGAIN", 0.05)
-    monkeypatch.setattr(preconditions, "_STANDS", 2.0)
+    monkeypatch.setattr("triptych_server.http.preconditions._STANDS", 2.0)
     settings = service.capabilities.settings
     assert settings is not None
     entered, go_on = threading.Event(), threading.Event()

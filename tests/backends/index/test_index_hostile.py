@@ -24,7 +24,6 @@ from triptych_backends.index import (
     examine_index,
     kernels,
     quantization,
-    segment_checks,
 )
 from triptych_backends.index.folder import read_arrays, write_arrays
 from triptych_backends.index.selection import both, without
@@ -38,7 +37,7 @@ def small_stores_have_what_large_ones_have(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(compact, "ONE_SEGMENT", 0)
     for name, value in {"WORTH_SIGNS": 40, "NEAREST": 10, "MOST": 1.0, "FEWEST": 40}.items():
         monkeypatch.setattr(quantization, name, value)
-    monkeypatch.setattr(segment_checks, "FEWEST", 40)
+    monkeypatch.setattr("triptych_backends.index.segment_checks.FEWEST", 40)
 
 
 def change(feed: MemoryChangeLog, owner: int, generator: np.random.Generator) -> None:
