@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from triptych.contracts.rules import missing_dataset
 from triptych.errors import NotFoundError, ValidationError
 from triptych_adapters.cli.command import command, option
 from triptych_adapters.cli.session import Session
@@ -337,6 +336,8 @@ def _serve_stdio(session: Session, settings: Settings, options: ServerOptions) -
 
 def note_missing_dataset(session: Session, service: KnowledgeBase, dataset_id: str | None) -> None:
     """Say that an agent finds nothing in a dataset that is not there, which may come yet."""
+    from triptych.contracts.rules import missing_dataset
+
     if dataset_id is not None and dataset_id not in (known := service.list_datasets()):
         session.output.note(f"note: {missing_dataset(dataset_id, known)}")
 
