@@ -76,3 +76,22 @@ def test_a_context_names_it_and_a_caller_with_rights_to_a_part_is_not_told_of_fi
         assert any("'one.md' has changed" in each for each in found)
         part = kb.restricted(Access(dataset_ids=["default"]))
         assert part.search("capybara", dataset_id="default").warnings == ()
+
+
+def test_a_touched_file_is_read_once_however_often_it_is_found(
+    shell: Shell, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edit(notes / "one.md", (notes / "one.md").read_text("utf-8"))
+    read: list[str] = []
+    whole = Path.read_bytes
+
+    def counted(path: Path) -> bytes:
+        if path.suffix == ".md":
+            read.append(path.name)
+        return whole(path)
+
+    monkeypatch.setattr(Path, "read_bytes", counted)
+    with triptych.open(shell.store, embedder=None) as kb:
+        for _ in range(3):
+            assert kb.search("capybara", dataset_id="default").warnings == ()
+    assert read == ["one.md"]

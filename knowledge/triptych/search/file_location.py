@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,8 +86,14 @@ def changed_since(path: Path, info: DocumentInfo) -> str:
         known = info.original_sha256
         if not known or found.st_mtime <= info.updated_at.timestamp() or found.st_size > _READ:
             return ""
-        return "" if hashlib.sha256(path.read_bytes()).hexdigest() == known else "changed"
+        return "" if _digest(path, found.st_mtime_ns, found.st_size) == known else "changed"
     return ""
+
+
+# A checkout touches every file, and a file that is as it was is asked for at each search.
+@lru_cache(1024)
+def _digest(path: Path, mtime_ns: int, size: int) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def check_sync_roots(store: SettingsStore | None, puts: Iterable[tuple[str, str | None]]) -> None:

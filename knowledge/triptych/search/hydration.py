@@ -48,13 +48,13 @@ class Hydrated:
 
     ``complete`` is whether each candidate has one.
     ``versions`` holds the version of each document in the snapshot that the hits were read in.
-    ``outdated`` says what has become of the documents' files since, by `changed_since`.
+    ``files`` says what has become of the documents' files since, by `changed_since`.
     """
 
     hits: Sequence[Hit]
     complete: bool
     versions: Mapping[tuple[str, str], int]
-    outdated: Mapping[tuple[str, str], str] = attrs.field(factory=dict)
+    files: Mapping[tuple[str, str], str] = attrs.field(factory=dict)
 
 
 _AT_ONCE = 100  # hits that are made between two looks at who waits
@@ -84,7 +84,7 @@ class Hydrator:
         hits: list[Hit] = []
         within = request.query.filter.within
         versions: dict[tuple[str, str], int] = {}
-        outdated: dict[tuple[str, str], str] = {}
+        files: dict[tuple[str, str], str] = {}
         path_of = None if self._locate is None or not keys else self._locate()
         for at, key in enumerate(keys):
             unit = self._chunk_at(key) if isinstance(key, ChunkPlace) else found.get(key)
@@ -103,15 +103,15 @@ class Hydrator:
                 path = path_of(unit.document)
                 if path is not None:
                     place = hit.dataset_id, hit.doc_name
-                    if place not in outdated:
-                        outdated[place] = changed_since(path, unit.document)
-                    if outdated[place] != "gone":
+                    if place not in files:
+                        files[place] = changed_since(path, unit.document)
+                    if files[place] != "gone":
                         hit = attrs.evolve(hit, file=str(path))
             hits.append(hit)
             if unit.document is not None:
                 versions[hit.dataset_id, hit.doc_name] = unit.document.version
         complete = len(hits) == len(keys)
-        return Hydrated(hits=hits, complete=complete, versions=versions, outdated=outdated)
+        return Hydrated(hits=hits, complete=complete, versions=versions, files=files)
 
     def hit(
         self, request: SearchRequest, found: StoredUnit, score: float, scores: Mapping[str, float]

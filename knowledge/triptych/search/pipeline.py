@@ -396,20 +396,20 @@ class SearchPipeline:
         others = len(above) > seen or len(kept) > query.top_k
         return Found(
             hits=shown,
-            warnings=(*ranking.warnings, *reader.warnings, *_outdated(hydrated, shown)),
+            warnings=(*ranking.warnings, *reader.warnings, *_outdated_files(hydrated, shown)),
             exhausted=ranking.exhausted and not others,
             lists=ranking.lists,
             below=ranking.below(query.threshold) if request.target == "chunk" else (),
         )
 
 
-def _outdated(hydrated: Hydrated, shown: Sequence[Hit]) -> Iterator[str]:
+def _outdated_files(hydrated: Hydrated, shown: Sequence[Hit]) -> Iterator[str]:
     """Say which files of the hits have changed or are gone since they were synced."""
-    if not hydrated.outdated:
+    if not any(hydrated.files.values()):
         return
     places = dict.fromkeys((hit.dataset_id, hit.doc_name) for hit in shown)
     for what, said in (("changed", "changed"), ("gone", "been deleted")):
-        names = [place[1] for place in places if hydrated.outdated.get(place) == what]
+        names = [place[1] for place in places if hydrated.files.get(place) == what]
         if names:
             more = f" and {len(names) - 3} more" if len(names) > 3 else ""
             have = "has" if len(names) == 1 else "have"
