@@ -44,7 +44,10 @@ HINTS: list[tuple[dict[str, Any], list[str]]] = [
         {"tags": "novel"},
         ["'tags' is a list in these documents, not text: write {'tags': {'$contains': …}}"],
     ),
-    ({"doc_prefix": "prat/"}, ["no document's name begins with 'prat/': see `triptych list`"]),
+    (
+        {"doc_prefix": "prat/"},
+        ["no document's name begins with 'prat/': list the documents to see their names"],
+    ),
     (
         {"$or": [{"chapter": "3"}, {"chapter": 77}]},
         ["'chapter' is a number in these documents, not text"],

@@ -406,9 +406,10 @@ def test_a_dataset_that_a_put_creates_beside_others_is_named(service: Service) -
     assert "warnings" not in put(service, name="b.md", content="x", dataset_id="doks")
 
 
-def test_a_model_is_told_of_tools_and_not_of_commands(service: Service) -> None:
+def test_a_hint_for_a_model_names_no_command(service: Service) -> None:
     answer = find(service, query="kettle", dataset_id="docs", prefix="nowhere/")
-    assert "knowledge_list" in " ".join(answer["warnings"])
+    said = "no document's name begins with 'nowhere/': list the documents to see their names"
+    assert said in answer["warnings"]
     assert "`triptych list`" not in " ".join(answer["warnings"])
 
 

@@ -104,8 +104,7 @@ class Base:
 
     def said(self, warnings: Sequence[str]) -> Sequence[str]:
         """Return the warnings for the model."""
-        shown = warnings if self.reasons else map(public_warning, warnings)
-        return [each.replace("`triptych list`", "knowledge_list") for each in shown]
+        return warnings if self.reasons else list(map(public_warning, warnings))
 
     def tool(
         self,

@@ -37,7 +37,7 @@ def filter_hints(documents: DocumentRepo, query: ResolvedQuery) -> Iterator[str]
     for each in asked:
         if (each.field, each.operator) == (NAME, "starts") and not some(each) and some(None):
             texts = " or ".join(repr(text) for _, text in each.values)
-            yield f"no document's name begins with {texts}: see `triptych list`"
+            yield f"no document's name begins with {texts}: list the documents to see their names"
     for field in dict.fromkeys(each.field for each in asked if not each.field.startswith("$")):
         held = some(Condition(field, "exists"), _LOOKED_AT)
         if not held:
