@@ -122,7 +122,7 @@ def test_of_a_passage_those_lines_are_shown_that_have_the_words(shell: Shell) ->
 
 
 def test_sources_of_several_datasets_are_told_apart(shell: Shell, server: ProviderServer) -> None:
-    shell.write("more/guide.md", "# More\n\nRetries are told.\n")
+    shell.write("more/guide.md", "# More\n\nRetries are few.\n")
     shell("sync", "more", "-q", "--dataset", "second")
     ran = shell("ask", "retries", "--llm", "none")
     places = {line.partition(" ")[2] for line in ran.text.split("\n") if line.startswith("[")}

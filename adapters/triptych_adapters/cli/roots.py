@@ -48,7 +48,7 @@ _MANY = 100
 """Texts whose embedding somebody may want not to wait for."""
 
 _MANY_ALIKE = 4
-"""Failures of sources for one reason that are told in one line."""
+"""So many failures of sources for one reason share a line."""
 
 _VARYING = re.compile(r"https?://\S+")
 """What differs from page to page in a failure."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, ClassVar, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import attrs
 import numpy as np
@@ -188,8 +188,6 @@ class Candidates(Sequence[Candidate]):
         if not isinstance(other, Sequence):
             return NotImplemented
         return list(self) == list(other)
-
-    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # as a list
 
     def __repr__(self) -> str:
         return f"Candidates({list(self)!r})"

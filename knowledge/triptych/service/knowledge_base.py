@@ -166,8 +166,8 @@ def _documented(method: Callable[..., Any]) -> Callable[[Callable[P, R]], Callab
 
 
 # What other libraries call a method.
-_COLLECTIONS: Final = (
-    *("create_collection", "create_table", "get_collection", "get_or_create_collection"),
+_COLLECTIONS: Final = frozenset(
+    ("create_collection", "create_table", "get_collection", "get_or_create_collection")
 )
 _HINTS: Final = {
     **dict.fromkeys(("add", "insert", "upsert"), "put"),

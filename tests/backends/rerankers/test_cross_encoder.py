@@ -25,10 +25,10 @@ from triptych.errors import (
     ProviderError,
     ValidationError,
 )
+from triptych_models import CrossEncoder
 from triptych_testing import lacking
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="pip install 'triptych[local]'")
-from triptych_models import CrossEncoder  # noqa: E402
 
 Make = Callable[..., CrossEncoder]
 

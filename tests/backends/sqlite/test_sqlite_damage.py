@@ -207,12 +207,10 @@ def test_damaged_layer_is_not_served(filled: Path, tmp_path: Path) -> None:
             kb.layer("d", "note 1.md", "L0")
 
 
-def test_a_store_that_was_cut_to_nothing_is_no_new_store(tmp_path: Path) -> None:
-    path = tmp_path / "kb.db"
-    path.touch()  # an empty file alone is one
-    with triptych.open(path, embedder=None) as kb:
-        kb.put_document("d", "a.md", "A kettle.")
-        kb.documents.searcher.index.publish("d")  # type: ignore[attr-defined]  # SqlDocuments
+def test_a_store_that_was_cut_to_nothing_is_no_new_store(tmp_path: Path, filled: Path) -> None:
+    (tmp_path / "new.db").touch()  # an empty file alone is one
+    triptych.open(tmp_path / "new.db", embedder=None).close()
+    path = shutil.copytree(filled.parent, tmp_path / "filled") / filled.name
     path.write_bytes(b"")
     with pytest.raises(CorruptStoreError, match=r"kb\.db\.index beside it is not"):
         triptych.open(path, embedder=None)
