@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Literal, TypeVar
@@ -79,7 +79,8 @@ class EventKind(StrEnum):
 
 
 _E = TypeVar("_E", bound=StrEnum)
-_MODES = frozenset(Mode)
+MODES: Mapping[str, Mode] = {str(mode): mode for mode in Mode}
+"""The modes by their strings."""
 
 
 def _member(kind: type[_E], value: object) -> _E:
@@ -121,7 +122,7 @@ def is_valid_layer(value: object) -> bool:
 
 def is_valid_mode(value: object) -> bool:
     """Return whether ``value`` is a `Mode` or the string of one."""
-    return isinstance(value, str) and value in _MODES
+    return isinstance(value, str) and value in MODES
 
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import attrs
@@ -16,13 +17,12 @@ from triptych.records import (
     Scope,
     check_text,
     check_whole,
-    is_valid_mode,
     parse_filter,
     to_layer,
-    to_mode,
     to_scope,
 )
 from triptych.records.queries import Unnamed, check_option_names
+from triptych.records.values import MODES
 from triptych.text.words import count_words
 from triptych.vectors.lanes import needs
 
@@ -49,7 +49,7 @@ def validate(query: Query, lanes: Collection[str] | None = None) -> tuple[Query,
     Raises:
         ValidationError: a field is invalid; the message names it and says what can.
     """
-    text, each = check_text(query.text, "the query"), query.per_document
+    text = check_text(query.text, "the query")
     tree = None if query.where == {} else parse_filter(query.where)
     if not has_words(text):
         if tree is None:
@@ -64,27 +64,23 @@ def validate(query: Query, lanes: Collection[str] | None = None) -> tuple[Query,
     check_length(text)
     if query.dataset_id is not None:
         check_text(query.dataset_id, "dataset_id")
-    judged = attrs.evolve(
-        query,
-        dataset_ids=check_dataset_ids(query.dataset_ids),
-        layer=to_layer(query.layer),
-        mode=None if query.mode is None else _mode(query.mode, lanes),
-        scope=to_scope(query.scope),
-        top_k=check_whole(query.top_k, "top_k", least=1, most=MAX_TOP_K),
-        threshold=None if query.threshold is None else _number(query.threshold, "threshold"),
-        min_scores=_min_scores(query.min_scores, lanes),
-        fresh_only=_switch(query.fresh_only, "fresh_only"),
-        syntax=_switch(query.syntax, "syntax"),
-        keyword_boost=_share(query.keyword_boost),
-        offset=_offset(query.offset, query.top_k),
-        per_document=None if each is None else check_whole(each, "per_document", least=1),
-        conversation=check_conversation(query.conversation),
-    )
-    if query.as_of is not None:
-        from triptych.search.past.moments import to_moment  # most searches are of now
-
-        judged = attrs.evolve(judged, as_of=to_moment(query.as_of))
-    _check_words(text, judged.offset + judged.top_k)
+    beside = {"mode": lanes, "min_scores": lanes, "offset": query.top_k}
+    changed = {}
+    for name, check in _CHECKS.items():
+        value = getattr(query, name)
+        if value is not _DEFAULTS[name]:  # which are all in their canonical type
+            checked = check(value, beside[name]) if name in beside else check(value)
+            if checked is not value:
+                changed[name] = checked
+    judged = attrs.evolve(query, **changed) if changed else query
+    reach = judged.offset + judged.top_k
+    most = min(_MOST_WORDS, _MOST_CELLS // reach)
+    if len(text) > most and (words := count_words(text)) > most:
+        raise ValidationError(
+            f"the query has {words:,} different words; the maximum is {most:,} where offset and "
+            f"top_k reach to hit {reach:,}: search with its essential sentences"
+            + ("" if most == _MOST_WORDS else ", or for fewer hits")
+        )
     named = judged.dataset_ids or judged.dataset_id
     if judged.dataset_ids and judged.dataset_id:
         raise ValidationError(
@@ -115,16 +111,6 @@ def check_length(text: object) -> None:
         )
 
 
-def _check_words(text: str, reach: int) -> None:
-    most = min(_MOST_WORDS, _MOST_CELLS // reach)
-    if len(text) > most and (words := count_words(text)) > most:
-        raise ValidationError(
-            f"the query has {words:,} different words; the maximum is {most:,} where offset and "
-            f"top_k reach to hit {reach:,}: search with its essential sentences"
-            + ("" if most == _MOST_WORDS else ", or for fewer hits")
-        )
-
-
 def query_of(query: Query | str, options: Mapping[str, Any]) -> Query:
     """The query that a caller means by a text, or a query, and options over it.
 
@@ -142,8 +128,10 @@ def query_of(query: Query | str, options: Mapping[str, Any]) -> Query:
 
 def names_none(query: Query) -> bool:
     """Whether a query is of the only dataset, as it does not say where to search."""
-    places = query.dataset_ids or to_scope(query.scope) is Scope.ALL
-    return isinstance(query.dataset_id, Unnamed) and not places
+    if query.dataset_ids:
+        return False
+    everywhere = query.scope is not Scope.SINGLE and to_scope(query.scope) is Scope.ALL
+    return isinstance(query.dataset_id, Unnamed) and not everywhere
 
 
 def resolve_mode(
@@ -181,10 +169,11 @@ def over_fetch(top_k: int) -> int:
 
 
 def _mode(value: Any, lanes: Collection[str] | None) -> Mode | str:
-    if is_valid_mode(value):
-        return to_mode(value)
-    if isinstance(value, str) and value and (lanes is None or value in lanes):
-        return value
+    if isinstance(value, str):
+        if (mode := MODES.get(value)) is not None:
+            return mode
+        if value and (lanes is None or value in lanes):
+            return value
     names = dict.fromkeys([*map(str, Mode), *(lanes or ())])
     raise ValidationError(
         f"there is no mode {value!r}: choose one of {', '.join(map(repr, names))}{needs(value)}"
@@ -229,6 +218,12 @@ def check_conversation(conversation: object) -> Sequence[Message]:
     return tuple(conversation)
 
 
+def _moment(value: Any) -> Any:
+    from triptych.search.past.moments import to_moment  # most searches are of now
+
+    return to_moment(value)
+
+
 def _offset(value: Any, top_k: int) -> int:
     if check_whole(value, "offset") + top_k > MAX_TOP_K:
         raise ValidationError(
@@ -264,6 +259,8 @@ def _share(value: Any) -> float:
 
 
 def _min_scores(value: Any, lanes: Collection[str] | None) -> dict[str, float]:
+    if isinstance(value, dict) and not value:
+        return value
     if not isinstance(value, Mapping):
         raise ValidationError("min_scores must map a lane's name to its least score")
     for lane in value:
@@ -272,3 +269,23 @@ def _min_scores(value: Any, lanes: Collection[str] | None) -> dict[str, float]:
                 f"min_scores names the lane {lane!r}; the lanes are {' and '.join(lanes)}"
             )
     return {lane: _number(score, f"min_scores[{lane!r}]") for lane, score in value.items()}
+
+
+_DEFAULTS = {field.name: field.default for field in attrs.fields(Query)}
+_CHECKS: Mapping[str, Callable[..., Any]] = {
+    "dataset_ids": check_dataset_ids,
+    "layer": to_layer,
+    "mode": _mode,
+    "scope": to_scope,
+    "top_k": partial(check_whole, what="top_k", least=1, most=MAX_TOP_K),
+    "threshold": partial(_number, what="threshold"),
+    "min_scores": _min_scores,
+    "fresh_only": partial(_switch, what="fresh_only"),
+    "syntax": partial(_switch, what="syntax"),
+    "keyword_boost": _share,
+    "offset": _offset,
+    "per_document": partial(check_whole, what="per_document", least=1),
+    "conversation": check_conversation,
+    "as_of": _moment,
+}
+"""What checks each field that is not as it is by default, in this order, and converts it."""

@@ -178,7 +178,8 @@ class Searches(ServiceBase):
     def _query(self, query: Query | str, options: Mapping[str, Any]) -> Query:
         if self.options.pipeline is not None:
             return self.options.pipeline.query(query, options)
-        return self._named([query_of(query, options)])[0]
+        asked = query_of(query, options)
+        return self._named([asked])[0] if names_none(asked) else asked
 
     def _query_of_context(self, query: Query | str, options: Mapping[str, Any]) -> Query:
         """The query without the pipeline's own ``offset`` and ``per_document``, which a context
