@@ -281,8 +281,9 @@ def test_statistics_are_of_all_datasets_also_where_a_lane_searched_some(kb: Serv
     query = attrs.evolve(resolved, datasets_of={"vector": ("d",)})
     of_one = kb.chunks.search(keyword_query("kettle lid", "d"))
     of_both = kb.chunks.search(keyword_query("kettle lid", "d", "e"))
-    expected = query_stats(whole, AUTO, query, [])
+    terms = get_analyzer(AUTO).analyze_query(query.text)
+    expected = query_stats(whole, AUTO, query, terms, [])
     assert expected.document_frequencies == {"kettl": 1, "lid": 2}
     for lane, found in (("vector", of_one), ("bm25", of_both), ("mine", list(of_both))):
         lists = [RankedList(lane=lane, candidates=found)]
-        assert query_stats(whole, AUTO, query, lists) == expected
+        assert query_stats(whole, AUTO, query, terms, lists) == expected

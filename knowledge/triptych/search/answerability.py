@@ -100,7 +100,7 @@ class ResultJudge:
             terms = get_analyzer(language).analyze_query(variant.text)
             stats = None
             if self._stats is not None and any(each.lane == "bm25" for each in several):
-                stats = query_stats(self._stats, language, variant, several)
+                stats = query_stats(self._stats, language, variant, terms, several)
             for name, value in signals_of(several, terms, stats).items():
                 best[name] = max(value, best.get(name, value))
         return best

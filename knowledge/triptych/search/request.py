@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -80,21 +80,25 @@ class SearchRequest:
 
 
 def query_stats(
-    statistics: DocLevelSearcher, language: str, query: ResolvedQuery, lists: Iterable[RankedList]
+    statistics: DocLevelSearcher,
+    language: str,
+    query: ResolvedQuery,
+    terms: Collection[str],
+    lists: Iterable[RankedList],
 ) -> CorpusStats:
-    """The statistics of a query's terms, each with all that it stands for (`Analyzer.variants`).
+    """The statistics of a query's ``terms``, each with all that it stands for
+    (`Analyzer.variants`).
 
     A lane that made one of ``lists``, which are of the query's datasets, may know them.
     """
-    analyzer = get_analyzer(language)
-    terms = analyzer.analyze_query(query.text)
     for ranked in lists:
-        known = Candidates.of(ranked.candidates).stats
+        found = ranked.candidates
+        known = found.stats if isinstance(found, Candidates) else None
         if query.datasets_of.get(ranked.lane, query.dataset_ids) != query.dataset_ids:
             continue  # it has looked at some of them
         if known is not None and (stats := known(terms)) is not None:
             return stats
-    variants = analyzer.variants(query.text)
+    variants = get_analyzer(language).variants(query.text)
     every, within = list(set().union(*variants.values())), query.filter.within
     return statistics.corpus_stats(query.dataset_ids, every, within=within).pooled(variants)
 
@@ -127,26 +131,16 @@ class Reading:
     warnings: tuple[str, ...] = ()
 
 
+_PLAIN = Reading()  # of a query without syntax
+
+
 def _read(query: Query) -> tuple[Query, Reading]:
     """The query with the text that its syntax leaves, and what else the text says."""
-    if query.syntax is not True:
-        return query, Reading()
     parsed = parse_query(query)
     fields = dict(parsed.where)
     where = merge_where(query.where, fields) if fields else query.where
     reading = Reading(conditions=parsed.conditions or None, fields=fields, warnings=parsed.warnings)
     return attrs.evolve(query, text=parsed.text, where=where), reading
-
-
-@attrs.frozen(kw_only=True)
-class LaneChoice:
-    """What a search runs: its mode; for each lane of vectors the datasets that have vectors of its
-    model; the lanes of a hybrid search, None for all; and what the caller should know."""
-
-    mode: Mode | str
-    datasets_of: Mapping[str, tuple[str, ...]]
-    lanes: tuple[str, ...] | None
-    warnings: Sequence[str]
 
 
 @attrs.frozen(eq=False)
@@ -186,7 +180,7 @@ class RequestResolver:
         """
         if documents:
             query = attrs.evolve(query, layer=Layer.DETAIL)
-        query, read = _read(query)
+        query, read = _read(query) if query.syntax is True else (query, _PLAIN)
         query, filter_ = validate(query, self.lanes)
         assert isinstance(query.layer, Layer)  # validated
         if documents and query.keyword_boost:
@@ -203,15 +197,14 @@ class RequestResolver:
             for dataset_id in dataset_ids:
                 if dataset_id not in configs:
                     self._require(dataset_id)
-        chosen = self._chosen(query, target, configs)
-        mode = chosen.mode
+        mode, datasets_of, lanes, warnings = self._chosen(query, target, configs)
         if query.fresh_only:
             filter_ = attrs.evolve(filter_, fresh=self._fresh(query.layer))
         reach = query.offset + query.top_k
         resolved = ResolvedQuery(
             text=query.text,
             dataset_ids=dataset_ids,
-            datasets_of=chosen.datasets_of,
+            datasets_of=datasets_of,
             embed_sig=self._models.embed_sig,
             mode=mode,
             layer=query.layer,
@@ -223,13 +216,13 @@ class RequestResolver:
             min_scores=query.min_scores,
             keyword_boost=query.keyword_boost,
             filter=filter_.bounded(self._living.bound(dataset_ids)),
-            lanes=chosen.lanes,
+            lanes=lanes,
         )
         return SearchRequest(
             target=target,
             query=resolved,
             variants=(resolved,),
-            warnings=(*read.warnings, *chosen.warnings),
+            warnings=(*read.warnings, *warnings),
             languages={name: config.language for name, config in configs.items()},
             conditions=read.conditions,
             fields=read.fields,
@@ -237,8 +230,9 @@ class RequestResolver:
 
     def _chosen(
         self, query: Query, target: Target, configs: Mapping[str, DatasetConfig]
-    ) -> LaneChoice:
-        """What a search runs.
+    ) -> tuple[Mode | str, Mapping[str, tuple[str, ...]], tuple[str, ...] | None, Sequence[str]]:
+        """What a search runs: its mode; for each lane of vectors the datasets that have vectors of
+        its model; the lanes of a hybrid search, None for all; and what the caller should know.
 
         Raises:
             ModelMismatchError: one lane was asked for, and the vectors are of another model.
@@ -256,7 +250,7 @@ class RequestResolver:
             # A lane without a model says so where somebody asks for it.
             if not datasets_of.get(lane.name) and (query.mode is None or lane.model is not None):
                 idle.append(lane.name)
-        mode = resolve_mode(query.mode, has_embedder=has_models, lanes=self.lanes)
+        mode = query.mode or (Mode.HYBRID if has_models else Mode.BM25)
         having = len([*filter(None, datasets_of.values())])
         warnings: list[str] = []
         for lane in lanes:
@@ -278,7 +272,7 @@ class RequestResolver:
             mode = Mode.BM25
         elif mode == Mode.HYBRID and not set(idle).isdisjoint(self.lanes):
             runs = tuple(each for each in self.lanes if each not in idle)
-        return LaneChoice(mode=mode, datasets_of=datasets_of, lanes=runs, warnings=warnings)
+        return mode, datasets_of, runs, warnings
 
     def _waiting(self, dataset_ids: Sequence[str], lane: Lane[Any]) -> int:
         return self._living.count_waiting(self._chunks, dataset_ids, lane.space)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence, Set
-from functools import cached_property
 from typing import Final
 
 import attrs
@@ -42,46 +41,45 @@ _VECTOR_GROWTH, _VECTOR_SMALL = 0.067, 66  # the same by vectors alone
 _LARGE = 2000  # chunks: of more it was not measured
 _SHARE, _KEYWORDS, _KEYWORD_SCALE = 2.5, 0.8, 0.6  # of a search by keywords alone
 _KNOWN, _FUNCTION = 0.25, 0.15  # one of these shares of a question's words makes it legible
+_WORD = re.compile(r"\w+")
 _FEW = 2  # words that name a subject rather than ask
 
 
-@attrs.frozen(slots=True)
 class Scale:
-    """What scores of lanes are worth for one question.
+    """What scores of lanes are worth for one question."""
 
-    Attributes:
-        lanes: those that ran.
-        cosines: the embedder's ``cosine_range``, None where it tells none.
-        text: the question, which the analyzer cuts into ``terms``.
-        stats: of the terms, in what was searched.
-    """
+    def __init__(
+        self,
+        lanes: Set[str],
+        cosines: tuple[float, float] | None,
+        text: str,
+        terms: Sequence[str],
+        stats: CorpusStats,
+    ) -> None:
+        """Set what it is of.
 
-    lanes: Set[str]
-    cosines: tuple[float, float] | None
-    text: str
-    terms: Sequence[str]
-    stats: CorpusStats
-
-    @cached_property
-    def _rare(self) -> float:
-        """Lucene's idf of a term that one text holds."""
-        return math.log1p((max(self.stats.document_count, 1) - 0.5) / 1.5)
-
-    @cached_property
-    def _total(self) -> float:
-        return math.fsum(self.stats.idfs(set(self.terms)))
-
-    @cached_property
-    def _distinct(self) -> float:
-        """The share of the idf of all terms that they have once."""
-        if len(set(self.terms)) == len(self.terms):
-            return 1.0
-        every = math.fsum(self.stats.idfs(self.terms))
-        return self._total / every if every else 1.0
-
-    @cached_property
-    def _words(self) -> int:
-        return len(re.findall(r"\w+", self.text))
+        Args:
+            lanes: those that ran.
+            cosines: the embedder's ``cosine_range``, None where it tells none.
+            text: the question, which the analyzer cuts into ``terms``.
+            stats: of the terms, in what was searched.
+        """
+        self.lanes, self.cosines, self.terms, self.stats = lanes, cosines, terms, stats
+        known = stats.document_frequencies
+        self.unknown = tuple([term for term in terms if term not in known])
+        self._words = len(_WORD.findall(text))
+        self._chunks = max(stats.document_count, 1)
+        self._rare = math.log1p((self._chunks - 0.5) / 1.5)  # Lucene's idf of what one text holds
+        each = set(terms)
+        self._each = len(each)
+        self._total = math.fsum(stats.idfs(each))
+        self._distinct = 1.0  # the share of the idf of all terms that they have once
+        if len(each) < len(terms) and (every := math.fsum(stats.idfs(terms))):
+            self._distinct = self._total / every
+        # One word or two that all occur are no question, but what it is about: the cosine of so
+        # short a text says little.
+        asks = "bm25" not in lanes or not terms or self._words > _FEW
+        self.names_a_subject = not asks and not self.unknown
 
     def of(self, scores: Mapping[str, float]) -> float:
         """By how much scores by lane are above what questions about another subject reach.
@@ -96,29 +94,18 @@ class Scale:
             return (score / self._rare + _SHARE * share - _KEYWORDS) * _KEYWORD_SCALE
         low, high = self.cosines
         nearness = (scores.get("vector", low) - low) / (high - low)
-        chunks = min(max(self.stats.document_count, 1), _LARGE)
+        chunks = min(self._chunks, _LARGE)
         if "bm25" not in self.lanes:
             return nearness - _VECTOR_GROWTH * math.log(chunks / _VECTOR_SMALL)
         # A long question holds more words that no text has: its share is smaller.
-        words = share * math.sqrt(len(set(self.terms)))
+        words = share * math.sqrt(self._each)
         return nearness + _WORDS * words - _GROWTH * math.log(chunks / _SMALL)
-
-    @cached_property
-    def names_a_subject(self) -> bool:
-        """Whether it is one word or two, and all of them occur: no question, but what it is about.
-
-        The cosine of so short a text says little.
-        """
-        there = self.stats.document_frequencies
-        if "bm25" not in self.lanes or not self.terms or self._words > _FEW:
-            return False
-        return there.keys() >= set(self.terms)
 
     def doubts(self, best: Mapping[str, float]) -> Sequence[str]:
         """Why the evidence cannot be read in full."""
         known = {"bm25", "vector"} if self.cosines else {"bm25"}
         doubts = [] if known >= self.lanes else ["what the other scores mean is not known"]
-        there = sum([term in self.stats.document_frequencies for term in self.terms])
+        there = len(self.terms) - len(self.unknown)
         near = self.cosines is None or best.get("vector", 0.0) >= self.cosines[0]
         # The texts may be in another language, which the embedder reads or not.
         functions = self._words - len(self.terms)
@@ -129,7 +116,11 @@ class Scale:
     def level(self, best: Mapping[str, float]) -> tuple[Strength, str]:
         """The level for each lane's best score, and its numbers. It is not "none" with doubts."""
         value, said = self.of(best), []
-        level: Strength = next((each for each, limit in LIMITS.items() if value < limit), "strong")
+        level: Strength = "strong"
+        for lower, limit in LIMITS.items():
+            if value < limit:
+                level = lower
+                break
         if "vector" in self.lanes and self.cosines:
             low, high = self.cosines
             said.append(
@@ -160,14 +151,13 @@ def evidence_of(
     statistics = capabilities.document_search
     if request.target != "chunk" or found.lists is None:
         return None, ()
-    nothing = Evidence(level="none", reason="Nothing was found.")
-    evidence: Evidence | None = None if found.hits else nothing
+    evidence: Evidence | None = None
+    if not found.hits:
+        evidence = Evidence(level="none", reason="Nothing was found.")
     unknown: Sequence[str] = ()
     if statistics is not None and request.query.dataset_ids:
         scale, best = _scale(statistics, models, request, found)
-        unknown = tuple(
-            term for term in scale.terms if term not in scale.stats.document_frequencies
-        )
+        unknown = scale.unknown
         conditions = request.conditions
         if found.hits and conditions and (conditions.phrases or conditions.prefixes):
             evidence = Evidence(level="fair", reason="They hold what must be in them.")
@@ -202,7 +192,7 @@ def _scale(
         for variant, ranked in found.lists or ()
         if (variant.dataset_ids, variant.filter.within) == bounds
     ]
-    stats = query_stats(statistics, language, query, own)
+    stats = query_stats(statistics, language, query, terms, own)
     cosines = getattr(models.embedder, "cosine_range", None)
     return Scale(best.keys(), cosines, query.text, terms, stats), best
 
