@@ -13,7 +13,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Protocol, Self
 
@@ -195,21 +195,10 @@ class _Observed(Operation):
                 _log.exception("an observer failed")
 
 
-@contextmanager
-def _timed(name: str, operation: Operation) -> Iterator[None]:
-    began = time.perf_counter()
-    try:
-        yield
-    finally:
-        seconds = time.perf_counter() - began
-        operation.stages[name] = operation.stages.get(name, 0.0) + seconds
-
-
 _observers: tuple[Observer, ...] = ()
 _changing = threading.Lock()
 _current: ContextVar[Operation | None] = ContextVar("triptych_operation", default=None)
 _NOBODY = _Unobserved("", {})
-_NO_STAGE = nullcontext()
 
 
 def observe(observer: Observer) -> Callable[[], None]:
@@ -249,11 +238,30 @@ def operation(
     return _Observed(name, attributes, carrier)
 
 
-def stage(name: str) -> AbstractContextManager[None]:
-    """Time a block as a stage of the current operation."""
+def laps() -> Callable[[str], None] | None:
+    """Time stages of the current operation: what this returns adds the time since it was called
+    last, or made, to the stage of that name. None if nobody observes."""
     if not _observers or (current := _current.get()) is None:
-        return _NO_STAGE
-    return _timed(name, current)
+        return None
+    began = time.perf_counter()
+
+    def lap(name: str) -> None:
+        nonlocal began
+        before, began = began, time.perf_counter()
+        current.stages[name] = current.stages.get(name, 0.0) + began - before
+
+    return lap
+
+
+@contextmanager
+def stage(name: str) -> Iterator[None]:
+    """Time a block as a stage of the current operation."""
+    lap = laps()
+    try:
+        yield
+    finally:
+        if lap is not None:
+            lap(name)
 
 
 def note(**attributes: Value) -> None:

@@ -41,7 +41,8 @@ class one_state(ContextDecorator):  # noqa: N801 - it is called as a function
         return one_state()
 
     def __enter__(self) -> None:
-        if not is_one_state():
+        call = _CALL.get()
+        if call is None or call.is_over:
             call = _Call()
             self._begun = call, _CALL.set(call)
 

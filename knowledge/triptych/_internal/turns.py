@@ -38,6 +38,31 @@ class _Mine(threading.local):
     until: float | None = None
 
 
+class _Taken:
+    """The block of `Turns.taken`. Every search has one, and a generator would make more calls."""
+
+    __slots__ = ("_mine", "_needs_one", "_turns")
+
+    def __init__(self, turns: Turns, needs_one: bool) -> None:
+        self._turns = turns
+        self._needs_one = needs_one
+        self._mine: _Mine | None = None  # what is to be given back
+
+    def __enter__(self) -> None:
+        turns, mine = self._turns, self._turns._mine
+        if self._needs_one and not mine.has_turn:
+            mine.has_turn = turns._free.acquire(blocking=False) or turns._take()
+            mine.since = time.monotonic()
+            self._mine = mine
+
+    def __exit__(self, *error: object) -> None:
+        mine, turns = self._mine, self._turns
+        # A fork in the block, or a deadline while it was given up, has taken it away.
+        if mine is not None and mine is turns._mine and mine.has_turn:
+            mine.has_turn = False
+            turns._give()
+
+
 class Turns:
     """At most ``count`` threads have a turn at a time. Thread-safe; a forked child starts with none
     taken.
@@ -64,26 +89,13 @@ class Turns:
         self._coming = self._before = 0
         self._mine = _Mine()
 
-    @contextmanager
-    def taken(self) -> Iterator[None]:
-        """Wait for a turn, unless this thread is in one, and keep it for the block.
+    def taken(self, needs_one: bool = True) -> _Taken:
+        """Wait for a turn, unless this thread is in one or needs none, and keep it for the block.
 
         Raises:
             CancelledError: the deadline around the call passed first.
         """
-        mine = self._mine
-        if mine.has_turn:
-            yield
-            return
-        mine.has_turn = self._take()
-        mine.since = time.monotonic()
-        try:
-            yield
-        finally:
-            # A fork in the block, or a deadline while it was given up, has taken it away.
-            if mine is self._mine and mine.has_turn:
-                mine.has_turn = False
-                self._give()
+        return _Taken(self, needs_one)
 
     @contextmanager
     def given_up(self) -> Iterator[None]:

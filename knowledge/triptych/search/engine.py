@@ -6,7 +6,6 @@ import os
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import nullcontext
 from contextvars import copy_context
 from functools import partial
 from typing import Any, Literal, TypeVar
@@ -17,7 +16,7 @@ from triptych import telemetry
 from triptych._internal.turns import SEARCHES
 from triptych._internal.wording import FailureWarning
 from triptych.contracts import Ranker, Retriever
-from triptych.contracts.lane_warnings import collected_warnings
+from triptych.contracts.lane_warnings import COLLECTED
 from triptych.errors import CancelledError, NotAvailableError, ValidationError
 from triptych.records import Candidate, Candidates, ChunkPlace, Mode, RankedList, ResolvedQuery
 from triptych.search.fusion import ZScoreRanker, best_of, depth_of, in_order
@@ -44,16 +43,12 @@ class FusedRanking:
     exhausted: bool = False
     lists: Sequence[tuple[ResolvedQuery, RankedList]] = ()
 
-    def above(self, threshold: float | None) -> Sequence[Candidate]:
-        """Return the candidates whose score is ``threshold`` or more; None: all."""
-        if threshold is None:
-            return self.candidates
+    def above(self, threshold: float) -> Sequence[Candidate]:
+        """Return the candidates whose score is ``threshold`` or more."""
         return [each for each in self.candidates if each.score >= threshold]
 
-    def below(self, threshold: float | None) -> Sequence[Candidate]:
+    def below(self, threshold: float) -> Sequence[Candidate]:
         """Return the other candidates: those that `above` leaves out."""
-        if threshold is None:
-            return ()
         return [each for each in self.candidates if each.score < threshold]
 
 
@@ -130,8 +125,12 @@ class SearchEngine:
         continues until that many candidates pass or none is left; the depth of the ranker is then
         ignored, because the text of each candidate is read.
         """
-        with collected_warnings() as warnings:
+        warnings: list[str] = []
+        token = COLLECTED.set(warnings)
+        try:
             ranking = self._retrieved(target, variants, depth, keep)
+        finally:
+            COLLECTED.reset(token)
         if not warnings:
             return ranking
         return attrs.evolve(ranking, warnings=(*ranking.warnings, *sorted(warnings)))
@@ -152,12 +151,17 @@ class SearchEngine:
                     "a retriever of that name"
                 )
             if len(variants) == 1:
-                found = _keyed([_recall(retrievers[0], query, keep)])[0]
-                lane = _floor(retrievers[0].name, found, query)
+                lane = retrievers[0]
+                found = self._recall(lane, query, keep)
+                if not isinstance(found, Candidates):
+                    found = _keyed([found])[0]
+                if query.min_scores:
+                    found = _floor(lane.name, found, query)
+                ranked = in_order(found, lane.name)
                 return FusedRanking(
-                    candidates=in_order(lane, retrievers[0].name),
-                    exhausted=len(lane) < query.limit,
-                    lists=[(query, RankedList(lane=retrievers[0].name, candidates=lane))],
+                    candidates=ranked,
+                    exhausted=len(ranked.rows) < query.limit,
+                    lists=[(query, RankedList(lane=lane.name, candidates=found))],
                 )
         elif query.lanes is not None:
             retrievers = [each for each in retrievers if each.name in query.lanes]
@@ -221,7 +225,7 @@ class SearchEngine:
         prepared: list[tuple[int, _Call]] = []
         elsewhere: list[tuple[int, _Call]] = []
         for at, (lane, query) in enumerate(calls):
-            recall = partial(_recall, lane, query, keep)
+            recall = partial(self._recall, lane, query, keep)
             if id(lane) in self._local:
                 prepares: _Prepares | None = getattr(lane, "preparation", None)
                 preparation = None if prepares is None else prepares(query)
@@ -229,7 +233,7 @@ class SearchEngine:
                     here.append((at, recall))
                 else:
                     ready = self._beside(preparation)
-                    prepared.append((at, partial(_recall_prepared, lane, ready, keep)))
+                    prepared.append((at, partial(self._recall_prepared, lane, ready, keep)))
             elif at == 0 and not self._local:
                 here.append((at, recall))
             else:
@@ -260,6 +264,31 @@ class SearchEngine:
             raise errors[0]
         return lists, list(dict.fromkeys(warnings))
 
+    def _recall(
+        self, lane: Retriever, query: ResolvedQuery, keep: Keep | None
+    ) -> Sequence[Candidate]:
+        """The lane's best ``query.limit`` candidates that may stay."""
+        SEARCHES.pass_on("the search")
+        if not telemetry.is_observed():
+            return self._found(lane, query, keep)
+        with telemetry.operation("lane", lane=lane.name):
+            found = self._found(lane, query, keep)
+            telemetry.note(candidates=len(found))
+            return found
+
+    def _recall_prepared(
+        self, lane: Retriever, query: Future[ResolvedQuery], keep: Keep | None
+    ) -> Sequence[Candidate]:
+        return self._recall(lane, _waited(query), keep)
+
+    def _found(
+        self, lane: Retriever, query: ResolvedQuery, keep: Keep | None
+    ) -> Sequence[Candidate]:
+        if id(lane) not in self._local:
+            with SEARCHES.given_up():
+                return lane.recall(query) if keep is None else _kept(lane, query, keep)
+        return lane.recall(query) if keep is None else _kept(lane, query, keep)
+
     def _beside(self, call: Callable[[], T]) -> Future[T]:
         """Run in another thread. The caller's context goes along, so that its deadline holds."""
         context = copy_context()
@@ -280,31 +309,17 @@ def _ranked(
     SEARCHES.pass_on("the search")
     if variants[0].mode != Mode.HYBRID and len(variants) == 1:
         return in_order(lists[0].candidates, lists[0].lane)
-    with telemetry.stage("fuse"):
-        return ranker.rank(variants[0], lists)
+    lap = telemetry.laps()
+    ranking = ranker.rank(variants[0], lists)
+    if lap is not None:
+        lap("fuse")
+    return ranking
 
 
 def _waited(answer: Future[T]) -> T:
     """What another thread answers; meanwhile others may search."""
     with SEARCHES.given_up():
         return answer.result()
-
-
-def _recall(lane: Retriever, query: ResolvedQuery, keep: Keep | None) -> Sequence[Candidate]:
-    """The lane's best ``query.limit`` candidates that may stay."""
-    SEARCHES.pass_on("the search")
-    waits = not getattr(lane, "in_process", False)
-    turn = SEARCHES.given_up() if waits else nullcontext()
-    with telemetry.operation("lane", lane=lane.name), turn:
-        found = lane.recall(query) if keep is None else _kept(lane, query, keep)
-        telemetry.note(candidates=len(found))
-        return found
-
-
-def _recall_prepared(
-    lane: Retriever, query: Future[ResolvedQuery], keep: Keep | None
-) -> Sequence[Candidate]:
-    return _recall(lane, _waited(query), keep)
 
 
 def _kept(lane: Retriever, query: ResolvedQuery, keep: Keep) -> Sequence[Candidate]:

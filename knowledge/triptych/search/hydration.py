@@ -69,15 +69,15 @@ class Hydrator:
     _whole: DocLevelSearcher | None
     _locate: Callable[[], Callable[[DocumentInfo], Path | None]] | None = None
 
-    def hits(self, request: SearchRequest, candidates: Sequence[Candidate]) -> Hydrated:
-        """Return the hits of ``candidates``, all read in one snapshot.
+    def hits(self, request: SearchRequest, candidates: Sequence[Candidate], most: int) -> Hydrated:
+        """Return the hits of the first ``most`` of ``candidates``, all read in one snapshot.
 
         Stale hits are left out when the request asks for fresh ones, and what a lane finds that is
         not stored, as one over an index of somebody's own may. A lane that knows no keys names a
         chunk by its place: such a chunk is read by itself.
         """
         known = Candidates.of(candidates)  # rows need not become records
-        keys = [row[4] for row in known.rows]
+        keys = [row[4] for row in known.rows[:most]]
         found = self._fetch(
             request.target, [each for each in keys if not isinstance(each, ChunkPlace)]
         )
@@ -88,7 +88,7 @@ class Hydrator:
         path_of = None if self._locate is None or not keys else self._locate()
         for at, key in enumerate(keys):
             unit = self._chunk_at(key) if isinstance(key, ChunkPlace) else found.get(key)
-            if at % _AT_ONCE == 0:
+            if at % _AT_ONCE == _AT_ONCE - 1:
                 SEARCHES.pass_on("the search")
             if unit is None:
                 continue

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,7 +36,7 @@ from triptych.search.hydration import Hydrated, Hydrator, StoreHitReader
 from triptych.search.postprocessing import BUILT_IN, run_steps
 from triptych.search.query import has_words, validate
 from triptych.search.query_vectors import SearchProbe, embed_queries, with_vector
-from triptych.search.reach import Reach
+from triptych.search.reach import further
 from triptych.search.request import Found, RequestResolver, SearchRequest
 from triptych.search.strength import evidence_of
 from triptych.search.trace import note, note_retrieval
@@ -70,6 +71,7 @@ class SearchPipeline:
     _observer: telemetry.AnswerObserver | None = None
     resolver: RequestResolver = attrs.field(init=False)
     _hydrator: Hydrator = attrs.field(init=False)
+    _turn: Callable[[], AbstractContextManager[None]] = attrs.field(init=False)
 
     @resolver.default
     def _make_resolver(self) -> RequestResolver:
@@ -80,6 +82,11 @@ class SearchPipeline:
     def _make_hydrator(self) -> Hydrator:
         whole = self._capabilities.document_search
         return Hydrator(self._store, self._models, whole, self._locate)
+
+    @_turn.default
+    def _make_turn(self) -> Callable[[], AbstractContextManager[None]]:
+        """What is computed in this process is computed in turn."""
+        return partial(SEARCHES.taken, self._store.chunks.in_process)
 
     def derived(
         self,
@@ -117,7 +124,7 @@ class SearchPipeline:
 
         ``vectors`` are those of texts that the caller has embedded, by kind and text.
         """
-        with telemetry.operation("search", target="chunk"), self._turn():
+        with telemetry.operation("search", target="chunk"), one_state(), self._turn():
             (request,) = self._warned(self._prepare([query], vectors=vectors))
             return self._answer(request)[0]
 
@@ -126,7 +133,7 @@ class SearchPipeline:
 
         See `triptych.search.answerability`.
         """
-        with self._turn():
+        with one_state(), self._turn():
             (request,) = self._prepare([query])
             result, found = self._answer(request)
             of_one = request.target == "chunk" and len(set(request.query.dataset_ids)) == 1
@@ -145,7 +152,7 @@ class SearchPipeline:
                 engine=self._engine,
                 find=self._find,
             )
-            with self._turn():
+            with one_state(), self._turn():
                 requests = self._warned(self._prepare([query]))
                 (request,) = embed_queries(self._models, requests)
                 return explainer.explain(request, doc_name)
@@ -157,7 +164,7 @@ class SearchPipeline:
             NotAvailableError: there is no vector.
         """
         plain = attrs.evolve(self, rewriter=None, postprocessors=(), judge=None, observer=None)
-        with telemetry.operation("search", target="similar"), self._turn():
+        with telemetry.operation("search", target="similar"), one_state(), self._turn():
             (request,) = plain._prepare([query])
             (dataset_id,) = request.query.dataset_ids
             chunks = self._store.chunks.iter_chunks(dataset_id, doc_name, vectors=True)
@@ -173,7 +180,7 @@ class SearchPipeline:
 
     def search_documents(self, query: Query, *, vectors: KnownVectors | None = None) -> Result:
         """Search whole documents; ``vectors`` as in `search`."""
-        with telemetry.operation("search", target="document"), self._turn():
+        with telemetry.operation("search", target="document"), one_state(), self._turn():
             (request,) = self._prepare([query], documents=True, vectors=vectors)
             return self._answer(request)[0]
 
@@ -181,15 +188,13 @@ class SearchPipeline:
         self, queries: Sequence[Query], *, vectors: KnownVectors | None = None
     ) -> list[Result]:
         """Run `search` for each query, with one call to the embedder."""
-        with telemetry.operation("search", target="many", queries=len(queries)), self._turn():
+        with (
+            telemetry.operation("search", target="many", queries=len(queries)),
+            one_state(),
+            self._turn(),
+        ):
             requests = self._warned(self._prepare(queries, vectors=vectors))
             return [self._answer(each)[0] for each in embed_queries(self._models, requests)]
-
-    @contextmanager
-    def _turn(self) -> Iterator[None]:
-        """All is read of one state; what is computed in this process is computed in turn."""
-        with one_state(), SEARCHES.taken() if self._store.chunks.in_process else nullcontext():
-            yield
 
     def _warned(self, requests: Sequence[SearchRequest]) -> Sequence[SearchRequest]:
         """Say which lanes are not there for layers; a context always takes them without."""
@@ -216,7 +221,11 @@ class SearchPipeline:
                 raise ValidationError(
                     "a context has no pages of hits: leave out offset and per_document"
                 )
-        with telemetry.operation("search", target="context", queries=len(queries)), self._turn():
+        with (
+            telemetry.operation("search", target="context", queries=len(queries)),
+            one_state(),
+            self._turn(),
+        ):
             requests = embed_queries(self._models, self._prepare(queries))
             answers = [self._answer(each) for each in requests]
         results = [result for result, _ in answers]
@@ -364,42 +373,54 @@ class SearchPipeline:
             # Lanes may be asked several times, and variants may share texts: each is embedded once.
             (request,) = embed_queries(self._models, [request])
         steps = () if request.target == "document" else self._postprocessors
-        reach = Reach(depth=max([query.top_k, *[step.depth(query) for step in steps]]))
+        depth, spare, least = query.top_k, 1, query.threshold
+        for step in steps:
+            depth = max(depth, step.depth(query))
+        lap = telemetry.laps()
         while True:
             SEARCHES.pass_on("the search")
-            with telemetry.stage("retrieve"):
-                ranking = self._engine.retrieve(request.target, request.variants, reach.depth, keep)
-            above = ranking.above(query.threshold)
-            SEARCHES.pass_on("the search")
-            with telemetry.stage("hydrate"):
-                hydrated = self._hydrator.hits(request, above[: reach.hits])
+            ranking = self._engine.retrieve(request.target, request.variants, depth, keep)
+            above = ranking.candidates if least is None else ranking.above(least)
+            count = len(above)
+            if lap is not None:
+                lap("retrieve")
+            hydrated = self._hydrator.hits(request, above, depth * spare)
+            if lap is not None:
+                lap("hydrate")
             # Steps may ask models: they run when there is enough to choose from.
-            further = reach.further(query, len(above), hydrated, exhausted=ranking.exhausted)
-            if further is None:
+            deeper = further(query, depth, spare, count, hydrated, exhausted=ranking.exhausted)
+            if deeper is None:
                 break
-            reach = further
-        ranks_code = reach.hits < POOL and any(isinstance(step, CodeRanking) for step in steps)
-        if ranks_code and code_places(hydrated.hits[: query.top_k]):
-            if query.mode != Mode.HYBRID and len(request.variants) == 1 and not ranking.exhausted:
-                # One list goes on in its order; longer ones, fused, would change that of others.
-                deeper = self._engine.retrieve(request.target, request.variants, POOL, keep)
-                ranking = attrs.evolve(deeper, lists=ranking.lists)
-            above = ranking.above(query.threshold)
-            hydrated = self._hydrator.hits(request, above[:POOL])
+            depth, spare = deeper
+        others = [step for step in steps if not isinstance(step, CodeRanking)]
+        if len(others) < len(steps) and depth * spare < POOL:
+            places = code_places(hydrated.hits)
+            if not places:
+                steps = others
+            elif places[0] < query.top_k:
+                of_one = query.mode != Mode.HYBRID and len(request.variants) == 1
+                if of_one and not ranking.exhausted:
+                    # A list goes on in its order; longer ones, fused, would change that of others.
+                    longer = self._engine.retrieve(request.target, request.variants, POOL, keep)
+                    ranking = attrs.evolve(longer, lists=ranking.lists)
+                    above = ranking.candidates if least is None else ranking.above(least)
+                    count = len(above)
+                hydrated = self._hydrator.hits(request, above, POOL)
         reader = StoreHitReader(self._store, hydrated.versions, query.filter.tree)
         note_retrieval(query, ranking, above, hydrated.hits)
-        with telemetry.stage("postprocess"):
-            kept = run_steps(query, steps, hydrated.hits, reader)
-            shown = self._hydrator.with_windows(kept, reader, query.top_k)
+        kept = run_steps(query, steps, hydrated.hits, reader)
+        shown = self._hydrator.with_windows(kept, reader, query.top_k)
+        if lap is not None:
+            lap("postprocess")
         note("shown", "shown", shown, f"beyond the first {query.top_k}")
-        seen = query.top_k if query.per_document is None else reach.hits
-        others = len(above) > seen or len(kept) > query.top_k
+        seen = query.top_k if query.per_document is None else depth * spare
+        more = count > seen or len(kept) > query.top_k
         return Found(
             hits=shown,
             warnings=(*ranking.warnings, *reader.warnings, *_outdated_files(hydrated, shown)),
-            exhausted=ranking.exhausted and not others,
+            exhausted=ranking.exhausted and not more,
             lists=ranking.lists,
-            below=ranking.below(query.threshold) if request.target == "chunk" else (),
+            below=() if least is None or request.target != "chunk" else ranking.below(least),
         )
 
 

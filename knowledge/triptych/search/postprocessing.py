@@ -10,7 +10,6 @@ import itertools
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
 
 import attrs
 
@@ -151,12 +150,15 @@ def run_steps(
 ) -> Sequence[Hit]:
     """Return what the steps, one after the other, and ``query.per_document`` make of the hits."""
     for step in steps:
-        deadlines.check("the search")
-        built_in, before = isinstance(step, BUILT_IN), hits
-        with nullcontext() if built_in else SEARCHES.given_up():
-            hits = step(query, hits, reader)
-        if not built_in or hits is not before:
-            note("step", type(step).__name__, hits, f"left out by {type(step).__name__}")
+        if isinstance(step, BUILT_IN):
+            before, hits = hits, step(query, hits, reader)
+            if hits is before:
+                continue
+        else:
+            deadlines.check("the search")
+            with SEARCHES.given_up():
+                hits = step(query, hits, reader)
+        note("step", type(step).__name__, hits, f"left out by {type(step).__name__}")
     if query.per_document is not None:
         hits = at_most(hits, query.per_document)
         why = f"its document has {query.per_document} better hits"
