@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -124,8 +125,17 @@ class Hydrator:
         elif document is None or (chunk is None and request.target != "document"):
             return None
         else:
-            stale = self._models.stale_reason(found.sig, document)
-            fields = _document_fields(found, document) if chunk is None else chunk_fields(chunk)
+            sig, models, stale = found.sig, self._models, None
+            is_same = (
+                sig.input_sig == document.input_sig != "" and sig.embed_sig == models.embed_sig
+            )
+            # Most are fresh.
+            if not is_same or (sig.chunker_sig, sig.prompt_sig) != (models.chunker_sig, ""):
+                stale = models.stale_reason(sig, document)
+            if chunk is None:
+                fields = _document_fields(found, document)
+            else:  # as in `chunk_fields`, once a hit
+                fields = dict(zip(_NAMES, _VALUES(chunk), strict=True), layer=Layer.DETAIL)
         if stale == "vector":
             stale = None  # it is of the newest text: the result has a warning for all of them
         if stale is not None and request.query.filter.fresh is not None:
@@ -195,25 +205,17 @@ class Hydrator:
         )
 
 
+_OF_A_CHUNK = (
+    *("dataset_id", "doc_name", "content", "occurrence", "sig", "start", "end", "offset"),
+    *("start_line", "heading_path", "locator", "window_start", "window_end"),
+)
+_NAMES = (*_OF_A_CHUNK, "chunk_index")
+_VALUES = attrgetter(*_OF_A_CHUNK, "index")
+
+
 def chunk_fields(chunk: DerivedChunk) -> dict[str, Any]:
     """The fields of a hit that are its chunk's."""
-    return {
-        "dataset_id": chunk.dataset_id,
-        "doc_name": chunk.doc_name,
-        "layer": Layer.DETAIL,
-        "content": chunk.content,
-        "chunk_index": chunk.index,
-        "occurrence": chunk.occurrence,
-        "sig": chunk.sig,
-        "start": chunk.start,
-        "end": chunk.end,
-        "offset": chunk.offset,
-        "start_line": chunk.start_line,
-        "heading_path": chunk.heading_path,
-        "locator": chunk.locator,
-        "window_start": chunk.window_start,
-        "window_end": chunk.window_end,
-    }
+    return dict(zip(_NAMES, _VALUES(chunk), strict=True), layer=Layer.DETAIL)
 
 
 def _layer_fields(layer: DerivedLayer) -> dict[str, Any]:

@@ -225,8 +225,5 @@ class ModelSet:
 
     def stale_reason(self, sig: DerivedSig, document: DocumentInfo) -> StaleReason | None:
         """Return why the chunk set of ``document`` with the signature ``sig`` is stale; None if it
-        is fresh, as most are."""
-        is_same = sig.input_sig == document.input_sig != "" and sig.embed_sig == self.embed_sig
-        if is_same and (sig.chunker_sig, sig.prompt_sig) == (self.chunker_sig, ""):
-            return None
+        is fresh."""
         return sig.stale_reason(self.expected_signature(document))
