@@ -41,31 +41,9 @@ class ResultJudge:
     def judge(
         self, request: SearchRequest, found: Found
     ) -> tuple[Answerability | None, tuple[str, ...]]:
-        """Whether the hits answer, None where that is not known; and warnings."""
-        if request.target != "chunk" or found.lists is None:
-            return None, ()
-        verdict: Answerability | None = None
-        warnings: tuple[str, ...] = ()
-        if found.hits:
-            calibration, warnings = self.calibration(request)
-            if calibration is not None:
-                verdict = self.verdict(calibration, request, found.lists)
-        return verdict, warnings
-
-    def kept(self, request: SearchRequest) -> str | None:
-        """The calibration of the request's dataset as it is kept, None without one.
-
-        There is none for layers, whole documents and several datasets at once.
-        """
-        datasets = set(request.query.dataset_ids)
-        if self._settings is None or request.target != "chunk" or len(datasets) != 1:
-            return None
-        (dataset_id,) = datasets
-        return self._settings.get_setting(CALIBRATION_SETTINGS + dataset_id)
-
-    def calibration(self, request: SearchRequest) -> tuple[Calibration | None, tuple[str, ...]]:
-        """The calibration that holds for a request, and a warning where one does not hold."""
-        text = self.kept(request)
+        """Whether the hits answer, None where that is not known; and a warning where a calibration
+        does not hold."""
+        text = self.kept(request) if found.hits and found.lists is not None else None
         dataset_id = request.query.dataset_ids[0] if text else ""
         config = None if text is None else self._chunks.config(dataset_id)
         if text is None or config is None:
@@ -80,11 +58,22 @@ class ResultJudge:
             objection = str(error)
         if objection is None:
             assert self._parsed is not None
-            return self._parsed[1], ()
+            return self.verdict(self._parsed[1], request, found.lists or ()), ()
         return None, (
             f"whether the hits answer was not judged: the calibration of {dataset_id!r} does not "
             f"hold, for {objection}; `triptych eval calibrate --save` makes another",
         )
+
+    def kept(self, request: SearchRequest) -> str | None:
+        """The calibration of the request's dataset as it is kept, None without one.
+
+        There is none for layers, whole documents and several datasets at once.
+        """
+        datasets = set(request.query.dataset_ids)
+        if self._settings is None or request.target != "chunk" or len(datasets) != 1:
+            return None
+        (dataset_id,) = datasets
+        return self._settings.get_setting(CALIBRATION_SETTINGS + dataset_id)
 
     def signals(self, request: SearchRequest, lists: _Lists) -> Mapping[str, float]:
         """What the lanes say; of several wordings of the query, each signal's highest."""
