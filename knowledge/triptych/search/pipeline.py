@@ -269,7 +269,9 @@ class SearchPipeline:
             requests.append(self.resolver.resolve(query, documents=documents))
         known: dict[object, tuple[Rewriting, SearchRequest]] = {}
         # A rewriter that looks at what the search finds should see chunks where they are asked for.
-        for at in sorted(range(len(queries)), key=lambda at: requests[at].target != "chunk"):
+        for at in sorted(
+            range(len(queries)), key=[each.target != "chunk" for each in requests].__getitem__
+        ):
             request = requests[at]
             if vectors:
                 request = attrs.evolve(request, vectors=dict(vectors))
@@ -378,7 +380,6 @@ class SearchPipeline:
             depth = max(depth, step.depth(query))
         lap = telemetry.laps()
         while True:
-            SEARCHES.pass_on("the search")
             ranking = self._engine.retrieve(request.target, request.variants, depth, keep)
             above = ranking.candidates if least is None else ranking.above(least)
             count = len(above)

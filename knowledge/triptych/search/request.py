@@ -245,7 +245,7 @@ class RequestResolver:
         for lane in lanes:
             if lane.of_layers or target != "layer":
                 serves, has_models = lane.space.serves, has_models or lane.model is not None
-                ours = tuple(name for name, config in configs.items() if serves(config))
+                ours = tuple([name for name, config in configs.items() if serves(config)])
                 datasets_of[lane.name] = ours
             # A lane without a model says so where somebody asks for it.
             if not datasets_of.get(lane.name) and (query.mode is None or lane.model is not None):

@@ -176,8 +176,9 @@ class Searches(ServiceBase):
         return self._parts.at(query, layers=to_layer(query.layer) is not Layer.DETAIL)
 
     def _query(self, query: Query | str, options: Mapping[str, Any]) -> Query:
-        if self.options.pipeline is not None:
-            return self.options.pipeline.query(query, options)
+        pipeline = self._parts.options.pipeline
+        if pipeline is not None:
+            return pipeline.query(query, options)
         asked = query_of(query, options)
         return self._named([asked])[0] if names_none(asked) else asked
 
