@@ -264,20 +264,17 @@ class ZScoreRanker:
         Raises:
             ValidationError: a score of a lane is not a finite number.
         """
-        for each in ranked_lists:
-            if not all(map(math.isfinite, scores_of(each))):
+        scores = [scores_of(each) for each in ranked_lists]
+        for each, own in zip(ranked_lists, scores, strict=True):
+            if not all(map(math.isfinite, own)):
                 raise ValidationError(
                     f"the {each.lane} lane gave a score that is not a finite number: z-score "
                     "fusion needs scores that are, the ranker rrf does not"
                 )
+        weighed = zip(ranked_lists, scores, self.weigh(ranked_lists), strict=True)
         return _fuse(
             ranked_lists,
-            [
-                self._standardised(each, weight, known)
-                for each, (weight, known) in zip(
-                    ranked_lists, self.weigh(ranked_lists), strict=True
-                )
-            ],
+            [self._standardised(each.lane, own, *weight) for each, own, weight in weighed],
         )
 
     def weigh(
@@ -305,13 +302,12 @@ class ZScoreRanker:
         return list(zip(weights, found, strict=True))
 
     def _standardised(
-        self, ranked: RankedList, weight: float, known: KeywordEvidence | None
+        self, lane: str, scores: list[float], weight: float, known: KeywordEvidence | None
     ) -> list[float]:
-        scores = scores_of(ranked)
         if known is not None:
             scores = (np.array(scores) * known.coverage**known.strength).tolist()
         unfound = self.depth - len(scores)
-        if scores and unfound > 0 and ranked.lane not in self.dense_lanes and min(scores) >= 0.0:
+        if scores and unfound > 0 and lane not in self.dense_lanes and min(scores) >= 0.0:
             padded = standard_scores([*scores, *[0.0] * unfound], weight)
             return padded[: len(scores)]
         return standard_scores(scores, weight, first=self.depth)
