@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from contextvars import copy_context
 from functools import partial
 from typing import Any, Literal, TypeVar
@@ -233,7 +234,7 @@ class SearchEngine:
                     here.append((at, recall))
                 else:
                     ready = self._beside(preparation)
-                    prepared.append((at, partial(self._recall_prepared, lane, ready, keep)))
+                    prepared.append((at, partial(self._recall, lane, ready, keep)))
             elif at == 0 and not self._local:
                 here.append((at, recall))
             else:
@@ -265,29 +266,21 @@ class SearchEngine:
         return lists, list(dict.fromkeys(warnings))
 
     def _recall(
-        self, lane: Retriever, query: ResolvedQuery, keep: Keep | None
+        self, lane: Retriever, query: ResolvedQuery | Future[ResolvedQuery], keep: Keep | None
     ) -> Sequence[Candidate]:
         """The lane's best ``query.limit`` candidates that may stay."""
+        if isinstance(query, Future):
+            query = _waited(query)
         SEARCHES.pass_on("the search")
-        if not telemetry.is_observed():
-            return self._found(lane, query, keep)
-        with telemetry.operation("lane", lane=lane.name):
-            found = self._found(lane, query, keep)
+        recall = lane.recall if keep is None else partial(_kept, lane, keep=keep)
+        waits = id(lane) not in self._local
+        if not waits and not telemetry.is_observed():
+            return recall(query)
+        turn = SEARCHES.given_up() if waits else nullcontext()
+        with telemetry.operation("lane", lane=lane.name), turn:
+            found = recall(query)
             telemetry.note(candidates=len(found))
             return found
-
-    def _recall_prepared(
-        self, lane: Retriever, query: Future[ResolvedQuery], keep: Keep | None
-    ) -> Sequence[Candidate]:
-        return self._recall(lane, _waited(query), keep)
-
-    def _found(
-        self, lane: Retriever, query: ResolvedQuery, keep: Keep | None
-    ) -> Sequence[Candidate]:
-        if id(lane) not in self._local:
-            with SEARCHES.given_up():
-                return lane.recall(query) if keep is None else _kept(lane, query, keep)
-        return lane.recall(query) if keep is None else _kept(lane, query, keep)
 
     def _beside(self, call: Callable[[], T]) -> Future[T]:
         """Run in another thread. The caller's context goes along, so that its deadline holds."""

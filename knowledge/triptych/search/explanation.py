@@ -26,7 +26,6 @@ from triptych.records import (
     Obstacle,
     RankedList,
     ResolvedQuery,
-    StaleReason,
 )
 from triptych.records.documents import document_subject, has_expired
 from triptych.records.filters import (
@@ -98,7 +97,7 @@ class Explainer:
             matched=matched,
             lacking=lacking,
             as_code=_as_code(stages, query, info),
-            stale=self._stale(request, info, sig),
+            stale=None if sig is None else self._models.stale_reason(sig, info),
             warnings=(*request.warnings, *found.warnings, *_unread(info)),
         )
         if rank is not None:
@@ -210,13 +209,6 @@ class Explainer:
         matched = dict.fromkeys(word for term, word in words.items() if term in held)
         lacking = dict.fromkeys(word for term, word in words.items() if term not in held)
         return tuple(matched), tuple(lacking)
-
-    def _stale(
-        self, request: SearchRequest, info: DocumentInfo, sig: DerivedSig | None
-    ) -> StaleReason | None:
-        if sig is None:
-            return None
-        return self._models.stale_reason(sig, info)
 
     def _stored(
         self,

@@ -269,9 +269,7 @@ class SearchPipeline:
             requests.append(self.resolver.resolve(query, documents=documents))
         known: dict[object, tuple[Rewriting, SearchRequest]] = {}
         # A rewriter that looks at what the search finds should see chunks where they are asked for.
-        for at in sorted(
-            range(len(queries)), key=[each.target != "chunk" for each in requests].__getitem__
-        ):
+        for at in sorted(range(len(queries)), key=lambda at: requests[at].target != "chunk"):
             request = requests[at]
             if vectors:
                 request = attrs.evolve(request, vectors=dict(vectors))

@@ -65,13 +65,17 @@ def validate(query: Query, lanes: Collection[str] | None = None) -> tuple[Query,
     if query.dataset_id is not None:
         check_text(query.dataset_id, "dataset_id")
     beside = {"mode": lanes, "min_scores": lanes, "offset": query.top_k}
-    changed = {}
+    changed: dict[str, Any] = {}
     for name, check in _CHECKS.items():
         value = getattr(query, name)
         if value is not _DEFAULTS[name]:  # which are all in their canonical type
             checked = check(value, beside[name]) if name in beside else check(value)
             if checked is not value:
                 changed[name] = checked
+    if query.as_of is not None:
+        from triptych.search.past.moments import to_moment  # most searches are of now
+
+        changed["as_of"] = to_moment(query.as_of)
     judged = attrs.evolve(query, **changed) if changed else query
     reach = judged.offset + judged.top_k
     most = min(_MOST_WORDS, _MOST_CELLS // reach)
@@ -218,12 +222,6 @@ def check_conversation(conversation: object) -> Sequence[Message]:
     return tuple(conversation)
 
 
-def _moment(value: Any) -> Any:
-    from triptych.search.past.moments import to_moment  # most searches are of now
-
-    return to_moment(value)
-
-
 def _offset(value: Any, top_k: int) -> int:
     if check_whole(value, "offset") + top_k > MAX_TOP_K:
         raise ValidationError(
@@ -286,6 +284,5 @@ _CHECKS: Mapping[str, Callable[..., Any]] = {
     "offset": _offset,
     "per_document": partial(check_whole, what="per_document", least=1),
     "conversation": check_conversation,
-    "as_of": _moment,
 }
 """What checks each field that is not as it is by default, in this order, and converts it."""

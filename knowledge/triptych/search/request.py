@@ -122,27 +122,6 @@ class Found:
     below: Sequence[Candidate] = ()
 
 
-@attrs.frozen(kw_only=True)
-class Reading:
-    """What the text of a query says beside the words to look for; see `SearchRequest`."""
-
-    conditions: TextConditions | None = None
-    fields: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
-    warnings: tuple[str, ...] = ()
-
-
-_PLAIN = Reading()  # of a query without syntax
-
-
-def _read(query: Query) -> tuple[Query, Reading]:
-    """The query with the text that its syntax leaves, and what else the text says."""
-    parsed = parse_query(query)
-    fields = dict(parsed.where)
-    where = merge_where(query.where, fields) if fields else query.where
-    reading = Reading(conditions=parsed.conditions or None, fields=fields, warnings=parsed.warnings)
-    return attrs.evolve(query, text=parsed.text, where=where), reading
-
-
 @attrs.frozen(eq=False)
 class RequestResolver:
     """Validates queries, and finds the datasets and the mode that each means."""
@@ -180,7 +159,18 @@ class RequestResolver:
         """
         if documents:
             query = attrs.evolve(query, layer=Layer.DETAIL)
-        query, read = _read(query) if query.syntax is True else (query, _PLAIN)
+        conditions: TextConditions | None = None
+        fields: Mapping[str, tuple[str, ...]] = {}
+        read: tuple[str, ...] = ()
+        if query.syntax is True:
+            parsed = parse_query(query)
+            conditions, fields, read = (
+                parsed.conditions or None,
+                dict(parsed.where),
+                parsed.warnings,
+            )
+            where = merge_where(query.where, fields) if fields else query.where
+            query = attrs.evolve(query, text=parsed.text, where=where)
         query, filter_ = validate(query, self.lanes)
         assert isinstance(query.layer, Layer)  # validated
         if documents and query.keyword_boost:
@@ -222,10 +212,10 @@ class RequestResolver:
             target=target,
             query=resolved,
             variants=(resolved,),
-            warnings=(*read.warnings, *warnings),
+            warnings=(*read, *warnings),
             languages={name: config.language for name, config in configs.items()},
-            conditions=read.conditions,
-            fields=read.fields,
+            conditions=conditions,
+            fields=fields,
         )
 
     def _chosen(
