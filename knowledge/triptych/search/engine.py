@@ -153,9 +153,7 @@ class SearchEngine:
                 )
             if len(variants) == 1:
                 lane = retrievers[0]
-                found = self._recall(lane, query, keep)
-                if not isinstance(found, Candidates):
-                    found = _keyed([found])[0]
+                (found,) = _keyed([self._recall(lane, query, keep)])
                 if query.min_scores:
                     found = _floor(lane.name, found, query)
                 ranked = in_order(found, lane.name)
@@ -178,26 +176,17 @@ class SearchEngine:
             query = variants[0]
         calls = [(retriever, variant) for retriever in retrievers for variant in variants]
         lists, warnings = self._run(calls, keep)
-        came = [each for each in lists if each is not None]
         rankings = []
-        for group in dict.fromkeys(variant.group for variant in variants):
+        for group in dict.fromkeys([variant.group for variant in variants]):
             several = [variant for variant in variants if variant.group == group]
-            ranked_lists = [
-                ranked
-                for (_, variant), ranked in zip(calls, lists, strict=True)
-                if ranked is not None and variant.group == group
-            ]
-            if ranked_lists:
-                rankings.append(_ranked(several, ranked_lists, self.ranker))
+            of_group = [ranked for variant, ranked in lists if variant.group == group]
+            if of_group:
+                rankings.append(_ranked(several, of_group, self.ranker))
         return FusedRanking(
             candidates=rankings[0] if len(rankings) == 1 else best_of(rankings),
             warnings=tuple(warnings),
-            exhausted=all(len(each.candidates) < query.limit for each in came),
-            lists=[
-                (variant, ranked)
-                for (_, variant), ranked in zip(calls, lists, strict=True)
-                if ranked is not None
-            ],
+            exhausted=all(len(each.candidates) < query.limit for _, each in lists),
+            lists=lists,
         )
 
     def best_score(self, target: Target, lane: str, query: ResolvedQuery) -> float | None:
@@ -220,8 +209,8 @@ class SearchEngine:
 
     def _run(
         self, calls: Sequence[tuple[Retriever, ResolvedQuery]], keep: Keep | None
-    ) -> tuple[list[RankedList | None], list[str]]:
-        """The list of each call, None where it failed, and the warnings."""
+    ) -> tuple[list[tuple[ResolvedQuery, RankedList]], list[str]]:
+        """The list of each call that did not fail, with its variant, and the warnings."""
         here: list[tuple[int, _Call]] = []  # what this thread does while others prepare and run
         prepared: list[tuple[int, _Call]] = []
         elsewhere: list[tuple[int, _Call]] = []
@@ -240,28 +229,27 @@ class SearchEngine:
             else:
                 elsewhere.append((at, partial(_waited, self._beside(recall))))
         answers = {at: _attempt(call) for at, call in [*here, *prepared, *elsewhere]}
-        lists: list[RankedList | None] = []
-        warnings: list[str] = []
-        errors: list[Exception] = []
         came = [at for at, answer in answers.items() if not isinstance(answer, Exception)]
         answers |= dict(zip(came, _keyed([answers[at] for at in came]), strict=True))
+        lists: list[tuple[ResolvedQuery, RankedList]] = []
+        warnings: list[str] = []
+        errors: list[Exception] = []
         for at, (retriever, query) in enumerate(calls):
             answer, name = answers[at], retriever.name
             if isinstance(answer, Exception):
                 if isinstance(answer, CancelledError | ValidationError):
                     raise answer
                 errors.append(answer)
-                lists.append(None)
                 warnings.append(FailureWarning(f"the {name} lane did not run", answer))
             else:
-                found = _floor(name, answer, query)
+                found = _floor(name, answer, query) if query.min_scores else answer
                 told = getattr(retriever, "cosine_range", None)
                 cosines = None if told is None else told(query)
                 ranked = RankedList(
                     lane=name, candidates=found, weight=query.weight, cosine_range=cosines
                 )
-                lists.append(ranked)
-        if not any(lists):
+                lists.append((query, ranked))
+        if not lists:
             raise errors[0]
         return lists, list(dict.fromkeys(warnings))
 
@@ -333,7 +321,7 @@ def _kept(lane: Retriever, query: ResolvedQuery, keep: Keep) -> Sequence[Candida
 def _keyed(lists: Sequence[Any]) -> Sequence[Sequence[Candidate]]:
     """The lists, each candidate without a key with that of another list, or else its place."""
     # Repositories answer with `Candidates`, which have their keys.
-    if all(isinstance(found, Candidates) for found in lists):
+    if set(map(type, lists)) == {Candidates}:
         return lists
     places = {
         ChunkPlace(each.dataset_id, each.doc_name, each.index): each.key

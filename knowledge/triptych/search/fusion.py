@@ -142,7 +142,7 @@ def _fuse(lists: Sequence[RankedList], shares: Sequence[Sequence[float]]) -> Can
     negative = negative[places]
     keys = list(totals)
     known = [first[keys[at]] for at in places.tolist()]
-    rows = list(zip(negative.tolist(), *(map(each, known) for each in _REST), strict=True))
+    rows = list(zip(negative.tolist(), *[map(each, known) for each in _REST], strict=True))
     if (negative[1:] == negative[:-1]).any():
         # Of equal totals the name, index and dataset decide, then the order of the lists: keys
         # need not compare.
@@ -286,11 +286,12 @@ class ZScoreRanker:
         """
         weights = _weights_of(ranked_lists, self.weights)
         dense = [each.lane in self.dense_lanes for each in ranked_lists]
-        voting = [at for at, each in enumerate(ranked_lists) if dense[at] and each.candidates]
-        if not self.evidence or not any(weights[at] for at in voting):
+        listed = zip(ranked_lists, weights, dense, strict=True)
+        voting = [each for each, weight, of_dense in listed if of_dense and weight]
+        if not self.evidence or not any(each.candidates for each in voting):
             return [(weight, None) for weight in weights]
         # A dense lane brings every text of a dataset that has fewer.
-        depth = min(self.depth, max(len(each.candidates) for each in ranked_lists))
+        depth = min(self.depth, max([len(each.candidates) for each in ranked_lists]))
         found = [keyword_evidence(Candidates.of(each.candidates), depth) for each in ranked_lists]
         left = 1 - _mean_strength(weights, found)
         weights = _shares(
@@ -331,8 +332,8 @@ def _shares(weights: Sequence[float]) -> list[float]:
 def _mean_strength(weights: Sequence[float], found: Sequence[KeywordEvidence | None]) -> float:
     """That of all keyword lists: of several wordings of a query, each has one."""
     told = [(weight, each.strength) for weight, each in zip(weights, found, strict=True) if each]
-    total = math.fsum(weight for weight, _ in told)
-    return math.fsum(weight * strength for weight, strength in told) / total if total else 0.0
+    total = math.fsum([weight for weight, _ in told])
+    return math.fsum([weight * strength for weight, strength in told]) / total if total else 0.0
 
 
 def reciprocal_ranks(count: int, k: float, weight: float = 1.0) -> list[float]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +14,8 @@ from triptych.contracts import Embedder, SparseEncoder
 from triptych.contracts.models import check_call
 from triptych.errors import ProviderError, TriptychError, ValidationError
 from triptych.records import EmbedKind, SparseVector, Vector, check_text
+
+T = TypeVar("T")
 
 _CANCELLED = 1e-6  # a mean shorter than this has no direction but that of rounding
 _UNIT_TOLERANCE = 1e-3  # float16 and int8 models are off by less; more is worth repairing
@@ -76,16 +77,16 @@ def embed(embedder: Embedder, texts: Sequence[str], *, kind: EmbedKind) -> NDArr
     """
     who = f"the embedder {embedder.signature!r}"
     with telemetry.operation("embed", model=embedder.signature, kind=kind, texts=len(texts)):
-        with _failures_of(who, texts), SEARCHES.given_up():
-            raw = np.asarray(embedder.embed(texts, kind=kind))
+        raw = _called(lambda: np.asarray(embedder.embed(texts, kind=kind)), who, texts)
         return _checked_rows(raw, embedder.dimension, texts, who)
 
 
-@contextmanager
-def _failures_of(who: str, texts: Sequence[str]) -> Iterator[None]:
-    """What a model raises becomes a `ProviderError` that names it; Triptych's own errors pass."""
+def _called(call: Callable[[], T], who: str, texts: Sequence[str]) -> T:
+    """What a model returns, while others may search. What it raises becomes a `ProviderError` that
+    names it; Triptych's own errors pass."""
     try:
-        yield
+        with SEARCHES.given_up():
+            return call()
     except TriptychError:
         raise
     except Exception as error:
@@ -138,8 +139,8 @@ def embed_each(
         ProviderError: as `embed`.
     """
     vectors: dict[tuple[EmbedKind, str], Vector] = {}
-    for kind in dict.fromkeys(kind for kind, _ in texts):
-        several = list(dict.fromkeys(text for of, text in texts if of == kind))
+    for kind in dict.fromkeys([kind for kind, _ in texts]):
+        several = list(dict.fromkeys([text for of, text in texts if of == kind]))
         for text, row in zip(several, embed(embedder, several, kind=kind), strict=True):
             vectors[kind, text] = row
     return vectors
@@ -199,8 +200,7 @@ def encode_sparse(
     """
     who = f"the sparse encoder {encoder.signature!r}"
     with telemetry.operation("encode", model=encoder.signature, kind=kind, texts=len(texts)):
-        with _failures_of(who, texts), SEARCHES.given_up():
-            vectors = list(encoder.encode(texts, kind=kind))
+        vectors = _called(lambda: list(encoder.encode(texts, kind=kind)), who, texts)
         _check_sparse(vectors, encoder.vocabulary_size, texts, who)
         return vectors
 
