@@ -21,7 +21,7 @@ from triptych.records import (
     SourceDocument,
 )
 from triptych.search.fusion import min_max, reciprocal_ranks
-from triptych.search.hydration import asks_for_headings, chunk_fields
+from triptych.search.hydration import asks_for_headings
 from triptych.search.pipeline import SearchPipeline
 from triptych.search.postprocessing import STEP_SCORES
 
@@ -233,6 +233,10 @@ def _layers(
     return tuple(sorted(finds, key=lambda find: find.order))
 
 
+_OF_A_CHUNK = (
+    *("content", "occurrence", "sig", "start", "end", "offset", "start_line", "heading_path"),
+    *("locator", "window_start", "window_end"),
+)
 _LINE_END: Final = re.compile(r"\r\n?|\n")
 
 
@@ -284,7 +288,8 @@ class Sources:
         if find.index >= len(chunks) or (chunks[at].start, chunks[at].end) != (hit.start, hit.end):
             return None
         chunk = chunks[find.index]
-        return attrs.evolve(hit, **chunk_fields(chunk), window=None)
+        own = {name: getattr(chunk, name) for name in _OF_A_CHUNK}
+        return attrs.evolve(hit, **own, chunk_index=chunk.index, window=None)
 
 
 def _source(document: SourceDocument) -> Source:

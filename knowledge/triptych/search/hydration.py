@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -132,21 +131,38 @@ class Hydrator:
             # Most are fresh.
             if not is_same or (sig.chunker_sig, sig.prompt_sig) != (models.chunker_sig, ""):
                 stale = models.stale_reason(sig, document)
-            if chunk is None:
-                fields = _document_fields(found, document)
-            else:  # as in `chunk_fields`, once a hit
-                fields = dict(zip(_NAMES, _VALUES(chunk), strict=True), layer=Layer.DETAIL)
+            fields = _document_fields(found, document) if chunk is None else {}
         if stale == "vector":
             stale = None  # it is of the newest text: the result has a warning for all of them
         if stale is not None and request.query.filter.fresh is not None:
             return None
-        dataset_id = fields["dataset_id"]
+        metadata = {} if document is None else document.metadata
+        if chunk is None or layer is not None:
+            terms = request.terms_in(fields["dataset_id"])
+            return Hit(
+                **fields, score=score, scores=scores, metadata=metadata, terms=terms, stale=stale
+            )
+        # Each by its name: a search makes many, and a mapping of them takes as long as the hit.
         return Hit(
-            **fields,
+            dataset_id=chunk.dataset_id,
+            doc_name=chunk.doc_name,
+            layer=Layer.DETAIL,
+            content=chunk.content,
             score=score,
+            chunk_index=chunk.index,
+            occurrence=chunk.occurrence,
+            sig=chunk.sig,
+            metadata=metadata,
             scores=scores,
-            metadata={} if document is None else document.metadata,
-            terms=request.terms.get(dataset_id) or request.terms_in(dataset_id),
+            start=chunk.start,
+            end=chunk.end,
+            offset=chunk.offset,
+            start_line=chunk.start_line,
+            heading_path=chunk.heading_path,
+            locator=chunk.locator,
+            window_start=chunk.window_start,
+            window_end=chunk.window_end,
+            terms=request.terms.get(chunk.dataset_id) or request.terms_in(chunk.dataset_id),
             stale=stale,
         )
 
@@ -203,19 +219,6 @@ class Hydrator:
             self._models.embed_sig,
             partial(inputs, layer.doc_name),
         )
-
-
-_OF_A_CHUNK = (
-    *("dataset_id", "doc_name", "content", "occurrence", "sig", "start", "end", "offset"),
-    *("start_line", "heading_path", "locator", "window_start", "window_end"),
-)
-_NAMES = (*_OF_A_CHUNK, "chunk_index")
-_VALUES = attrgetter(*_OF_A_CHUNK, "index")
-
-
-def chunk_fields(chunk: DerivedChunk) -> dict[str, Any]:
-    """The fields of a hit that are its chunk's."""
-    return dict(zip(_NAMES, _VALUES(chunk), strict=True), layer=Layer.DETAIL)
 
 
 def _layer_fields(layer: DerivedLayer) -> dict[str, Any]:

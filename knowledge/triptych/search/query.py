@@ -123,6 +123,8 @@ def query_of(query: Query | str, options: Mapping[str, Any]) -> Query:
     """
     fields: dict[str, Any] = {**options}
     check_option_names(fields)
+    if isinstance(mode := fields.get("mode"), str):
+        fields["mode"] = MODES.get(mode, mode)  # as `validate` does, before there is a record
     if fields.get("where", ...) is None:
         fields["where"] = {}  # no conditions
     if isinstance(query, Query):
