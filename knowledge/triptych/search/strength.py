@@ -64,9 +64,11 @@ class Scale:
             text: the question, which the analyzer cuts into ``terms``.
             stats: of the terms, in what was searched.
         """
-        self.lanes, self.cosines, self.terms, self.stats = lanes, cosines, terms, stats
+        self._lanes, self._cosines = lanes, cosines
+        self.terms: Sequence[str] = terms
+        self.stats: CorpusStats = stats
         known = stats.document_frequencies
-        self.unknown = tuple([term for term in terms if term not in known])
+        self.unknown: Sequence[str] = tuple([term for term in terms if term not in known])
         self._words = len(_WORD.findall(text))
         self._chunks = max(stats.document_count, 1)
         self._rare = math.log1p((self._chunks - 0.5) / 1.5)  # Lucene's idf of what one text holds
@@ -79,7 +81,7 @@ class Scale:
         # One word or two that all occur are no question, but what it is about: the cosine of so
         # short a text says little.
         asks = "bm25" not in lanes or not terms or self._words > _FEW
-        self.names_a_subject = not asks and not self.unknown
+        self.names_a_subject: bool = not asks and not self.unknown
 
     def of(self, scores: Mapping[str, float]) -> float:
         """By how much scores by lane are above what questions about another subject reach.
@@ -90,12 +92,12 @@ class Scale:
         # A word that is repeated counts once.
         score = scores.get("bm25", 0.0) * self._distinct
         share = score / self._total if self._total else 0.0
-        if self.cosines is None or "vector" not in self.lanes:
+        if self._cosines is None or "vector" not in self._lanes:
             return (score / self._rare + _SHARE * share - _KEYWORDS) * _KEYWORD_SCALE
-        low, high = self.cosines
+        low, high = self._cosines
         nearness = (scores.get("vector", low) - low) / (high - low)
         chunks = min(self._chunks, _LARGE)
-        if "bm25" not in self.lanes:
+        if "bm25" not in self._lanes:
             return nearness - _VECTOR_GROWTH * math.log(chunks / _VECTOR_SMALL)
         # A long question holds more words that no text has: its share is smaller.
         words = share * math.sqrt(self._each)
@@ -103,10 +105,10 @@ class Scale:
 
     def doubts(self, best: Mapping[str, float]) -> Sequence[str]:
         """Why the evidence cannot be read in full."""
-        known = {"bm25", "vector"} if self.cosines else {"bm25"}
-        doubts = [] if known >= self.lanes else ["what the other scores mean is not known"]
+        known = {"bm25", "vector"} if self._cosines else {"bm25"}
+        doubts = [] if known >= self._lanes else ["what the other scores mean is not known"]
         there = len(self.terms) - len(self.unknown)
-        near = self.cosines is None or best.get("vector", 0.0) >= self.cosines[0]
+        near = self._cosines is None or best.get("vector", 0.0) >= self._cosines[0]
         # The texts may be in another language, which the embedder reads or not.
         functions = self._words - len(self.terms)
         if near and there < _KNOWN * len(self.terms) and functions <= _FUNCTION * self._words:
@@ -121,13 +123,13 @@ class Scale:
             if value < limit:
                 level = lower
                 break
-        if "vector" in self.lanes and self.cosines:
-            low, high = self.cosines
+        if "vector" in self._lanes and self._cosines:
+            low, high = self._cosines
             said.append(
                 f"the nearest text has a cosine of {best.get('vector', 0.0):.2f} ({low:.2f} is "
                 f"usual for other subjects, {high:.2f} for answers)"
             )
-        if "bm25" in self.lanes:
+        if "bm25" in self._lanes:
             worth = best.get("bm25", 0.0) * self._distinct / self._rare
             said.append(f"the best keyword match is worth {worth:.1f} rare words")
         doubts = self.doubts(best)
