@@ -405,6 +405,7 @@ class SearchPipeline:
                     above = ranking.candidates if least is None else ranking.above(least)
                     count = len(above)
                 hydrated = self._hydrator.hits(request, above, POOL)
+        SEARCHES.pass_on("the search")
         reader = StoreHitReader(self._store, hydrated.versions, query.filter.tree)
         note_retrieval(query, ranking, above, hydrated.hits)
         kept = run_steps(query, steps, hydrated.hits, reader)
