@@ -84,17 +84,6 @@ class Rows(NamedTuple):
     keys: Sequence[int]
     vectors: NDArray[np.float32]
 
-    def of(self, wanted: NDArray[np.int64], width: int) -> NDArray[np.float32]:
-        """Those of the wanted keys, shape (len(wanted), width), NaN where there are none."""
-        if not len(self.keys):
-            return np.full((len(wanted), width), np.nan, np.float32)
-        known = np.array(self.keys)
-        order = known.argsort()
-        places = order.take(known.searchsorted(wanted, sorter=order), mode="clip")
-        found = self.vectors[places]
-        found[known[places] != wanted] = np.nan
-        return found
-
 
 ExactVectors = Callable[[Sequence[int]], Rows]
 

@@ -35,6 +35,7 @@ from triptych_backends.index.segment import (
     Signs,
     SortedVocabulary,
     row_sums,
+    vectors_of,
 )
 from triptych_backends.index.segment_checks import checked_arrays, require_places
 from triptych_backends.index.selection import Snapshot
@@ -199,7 +200,7 @@ def _exact_rows(
                 mapped.obj.madvise(mmap.MADV_DONTNEED)
         if missing.any():
             asked = keys[missing]
-            words = truth(asked.tolist()).of(asked, segment.dimension).view(np.uint32)
+            words = vectors_of(truth(asked.tolist()), asked, segment.dimension).view(np.uint32)
             piece[missing] = np.column_stack((words, row_sums(words, asked)))
         yield piece
 

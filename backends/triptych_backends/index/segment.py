@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from triptych.text.function_words import recognised_languages
 from triptych.text.term_ids import FOREIGN, prefix_of
 from triptych_backends.index import kernels
+from triptych_backends.index.change_log import Rows
 from triptych_backends.index.sparse_postings import NO_SPARSE, SparsePostings
 
 IntArray = NDArray[np.signedinteger[Any]]
@@ -206,6 +207,18 @@ def row_sums(rows: NDArray[np.uint32], keys: NDArray[np.int64]) -> NDArray[np.ui
     weights = np.cumprod(np.full(rows.shape[1], 0x9E3779B1, np.uint32), dtype=np.uint32)
     sums: NDArray[np.uint32] = np.einsum("ij,j->i", rows, weights)
     return sums + keys.astype(np.uint32) * np.uint32(0x85EBCA6B)
+
+
+def vectors_of(known: Rows, wanted: NDArray[np.int64], width: int) -> NDArray[np.float32]:
+    """Those of the wanted keys, shape (len(wanted), width), NaN where there are none."""
+    if not len(known.keys):
+        return np.full((len(wanted), width), np.nan, np.float32)
+    keys = np.array(known.keys)
+    order = keys.argsort()
+    places = order.take(keys.searchsorted(wanted, sorter=order), mode="clip")
+    found = known.vectors[places]
+    found[keys[places] != wanted] = np.nan
+    return found
 
 
 @define(eq=False, kw_only=True)

@@ -35,7 +35,7 @@ from triptych_backends.index.ranking import (
     lowest_of_best,
     top_k,
 )
-from triptych_backends.index.segment import IntArray, Segment, SegmentReader
+from triptych_backends.index.segment import IntArray, Segment, SegmentReader, vectors_of
 from triptych_backends.index.selection import Part
 
 # Below this a second thread costs more than it saves.
@@ -291,7 +291,7 @@ def _rescored(
         found.append(RankedUnits(part.dataset, part.view, scan.units[rows], scores))
     for dataset, several in elsewhere.items():
         keys = np.concatenate([keys for _, keys in several])
-        every = exact(query, vectors(dataset, keys.tolist()).of(keys, len(query)))
+        every = exact(query, vectors_of(vectors(dataset, keys.tolist()), keys, len(query)))
         for scores, _ in several:
             scores[:], every = every[: len(scores)], every[len(scores) :]
     for at, one in enumerate(found if elsewhere else ()):
