@@ -204,6 +204,7 @@ class DamagedError(Exception):
 
 def row_sums(rows: NDArray[np.uint32], keys: NDArray[np.int64]) -> NDArray[np.uint32]:
     """The checksum of each row under its key, shape (rows,): another one if one word is."""
+    # Odd weights: no change of one word leaves the sum as it was.
     weights = np.cumprod(np.full(rows.shape[1], 0x9E3779B1, np.uint32), dtype=np.uint32)
     sums: NDArray[np.uint32] = np.einsum("ij,j->i", rows, weights)
     return sums + keys.astype(np.uint32) * np.uint32(0x85EBCA6B)
