@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -83,6 +83,9 @@ class Rows(NamedTuple):
 
     keys: Sequence[int]
     vectors: NDArray[np.float32]
+
+
+ExactVectors = Callable[[Sequence[int]], Rows]
 
 
 class ChangeLog(Protocol):

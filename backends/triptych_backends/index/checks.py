@@ -18,9 +18,9 @@ from triptych.text import Analyzer
 from triptych_backends.index.build import SegmentBuilder, TermDictionary
 from triptych_backends.index.change_log import FIELDS, Field, Unit
 from triptych_backends.index.dataset import PUBLISH_AT, is_of_log
-from triptych_backends.index.folder import DamagedError, damage_named
+from triptych_backends.index.folder import damage_named
 from triptych_backends.index.local import LocalIndex
-from triptych_backends.index.segment import Segment, SegmentReader
+from triptych_backends.index.segment import DamagedError, Segment, SegmentReader
 from triptych_backends.index.segment_checks import require_order
 from triptych_backends.index.sparse_postings import unit_digests
 

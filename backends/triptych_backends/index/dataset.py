@@ -23,9 +23,9 @@ from triptych_backends.index.compact import (
     compact,
     has_work,
 )
-from triptych_backends.index.folder import DamagedError, Folder, Stamp
+from triptych_backends.index.folder import Folder, Stamp
 from triptych_backends.index.replay import replay
-from triptych_backends.index.segment import SegmentReader, SortedVocabulary
+from triptych_backends.index.segment import DamagedError, SegmentReader, SortedVocabulary
 from triptych_backends.index.selection import Snapshot
 
 logger = logging.getLogger("triptych.index")
@@ -201,13 +201,7 @@ class DatasetIndex:
         try:
             published = self.folder.load(known)
         except DamagedError as error:
-            self._damaged = True
-            logger.warning(
-                "the search index of dataset %r is damaged and is built again from the stored "
-                "data: %s",
-                self.dataset,
-                error,
-            )
+            self._report(error)
             return None
         except OSError as error:
             self._warn("read", error)
@@ -218,6 +212,22 @@ class DatasetIndex:
         analyzer = self._analyzers(profile.language).signature
         same = published.made_as == (analyzer, profile.space, profile.sparse)
         return published if same else None
+
+    def _report(self, error: DamagedError) -> None:
+        self._damaged = True
+        logger.warning(
+            "the search index of dataset %r is damaged and is built again from the stored data: %s",
+            self.dataset,
+            error,
+        )
+
+    def forget(self, view: SegmentReader, error: DamagedError) -> None:
+        """Build again what has a view whose file a search found damaged, unless that is done."""
+        with SEARCHES.given_up(), self._turn_to_replay():
+            fields = {} if self.snapshot is None else self.snapshot.fields
+            if any(view.segment is each.segment for views in fields.values() for each in views):
+                self._report(error)
+                self.snapshot = self._empty(self._feed.head())
 
     def _replayed(self, snapshot: Snapshot, head: LogPosition) -> Snapshot:
         changes = self._feed.changes(self.dataset, snapshot.seq)
@@ -401,7 +411,7 @@ def _written(
     written = []
     for replacement in every:
         after = replacement.after
-        segment = folder.keep(after.segment, field)
+        segment = folder.keep(after.segment, field, [each.segment for each in replacement.before])
         if segment is not after.segment:
             after = SegmentReader(segment, after.dead)
         written.append(Replacement(replacement.before, after))

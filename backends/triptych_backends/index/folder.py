@@ -2,67 +2,74 @@
 
 Segments and tombstones are containers of arrays: `MAGIC`, version, header size and header checksum,
 the header as JSON, then the arrays, each aligned to 64 bytes and with a checksum of its own that is
-verified when it is opened (5 ms for 75 MB). A file is complete and synced before anything refers
-to it.
+verified when it is opened (5 ms for 75 MB). Exact vectors have a checksum a row, verified when it
+is read. A file is complete and synced before anything refers to it.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import mmap
 import os
 import secrets
 import shutil
 import struct
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from triptych_backends.file_locks import lock_now, sync_folder, unlock
-from triptych_backends.index.change_log import FIELDS, Field
+from triptych_backends.index.change_log import FIELDS, ExactVectors, Field
 from triptych_backends.index.segment import (
     EMPTY_ORDINALS,
+    DamagedError,
     PostingsLists,
     Segment,
     SegmentReader,
     Signs,
     SortedVocabulary,
+    row_sums,
+    vectors_of,
 )
 from triptych_backends.index.segment_checks import checked_arrays, require_places
 from triptych_backends.index.selection import Snapshot
 from triptych_backends.index.sparse_postings import SparsePostings
 
 MAGIC = b"TRIPTYCH"
-CONTAINER_VERSION = 2
+CONTAINER_VERSION = 3
 PREFIX = struct.Struct("<8sIII")
 ALIGNMENT = 64
 _WEIGHTS = np.cumprod(np.full(512, 0x9E3779B97F4A7C15, np.uint64))
 
 Array = NDArray[Any]
 
+# Rows of exact vectors that are in memory at once as a file of them is written.
+_ROWS_AT_ONCE = 1_024
 
-class DamagedError(Exception):
-    """A file of the index is not what was written; the message names it."""
+
+class Streamed(NamedTuple):
+    """An array of uint32 that is made as it is written; its rows have checksums of their own."""
+
+    shape: tuple[int, ...]
+    pieces: Iterator[Array]
 
 
-def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
+def write_arrays(path: Path, arrays: Mapping[str, Array | Streamed]) -> None:
     """Write a container and sync it. Raises OSError."""
     entries: dict[str, dict[str, Any]] = {}
     offset = 0
     for name, array in arrays.items():
-        data = np.ascontiguousarray(array)
-        entries[name] = {
-            "dtype": data.dtype.str,
-            "shape": data.shape,
-            "offset": offset,
-            "checksum": _checksum(data),
-        }
-        offset += -(-data.nbytes // ALIGNMENT) * ALIGNMENT
+        kind = np.dtype(np.uint32) if isinstance(array, Streamed) else array.dtype
+        entries[name] = {"dtype": kind.str, "shape": array.shape, "offset": offset}
+        if not isinstance(array, Streamed):
+            entries[name]["checksum"] = _checksum(np.ascontiguousarray(array))
+        offset += _aligned(math.prod(array.shape) * kind.itemsize)
     header = json.dumps({"arrays": entries, "size": offset}).encode()
     with path.open("wb") as file:
         file.write(PREFIX.pack(MAGIC, CONTAINER_VERSION, len(header), zlib.crc32(header)))
@@ -70,7 +77,8 @@ def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
         start = _aligned(PREFIX.size + len(header))
         for name, array in arrays.items():
             file.seek(start + entries[name]["offset"])
-            file.write(np.ascontiguousarray(array).data)
+            for piece in array.pieces if isinstance(array, Streamed) else (array,):
+                file.write(np.ascontiguousarray(piece).data)
         file.truncate(start + offset)
         file.flush()
         os.fsync(file.fileno())
@@ -100,7 +108,8 @@ def read_arrays(path: Path, *, verify: bool = True) -> dict[str, Array]:
             name: _mapped(mapped, entry, start) for name, entry in described["arrays"].items()
         }
         for name, array in arrays.items() if verify else ():
-            if _checksum(array) != described["arrays"][name]["checksum"]:
+            checksum = described["arrays"][name].get("checksum")
+            if checksum is not None and _checksum(array) != checksum:
                 raise DamagedError(f"{path}: array {name!r} fails its checksum")
     return arrays
 
@@ -163,14 +172,47 @@ PLAIN = (
     "row_keys",
     "codes",
     "scales",
+    "vectors",
 )
 SIGNS = ("words", "centre", "spreads", "depth")
 SPARSE = ("terms", "offsets", "ids", "weights")
 
 
-def write_segment(path: Path, segment: Segment) -> None:
-    """Write a segment. Raises OSError."""
-    arrays: dict[str, Array] = {name: getattr(segment, name) for name in PLAIN}
+def _exact_rows(
+    segment: Segment, before: Sequence[Segment], truth: ExactVectors
+) -> Iterator[NDArray[np.uint32]]:
+    """The `vectors` of a new segment: of files of those that it was made of, or of the truth."""
+    known = [(each, each.row_keys.argsort()) for each in before if len(each.vectors)]
+    for at in range(0, len(segment.row_keys), _ROWS_AT_ONCE):
+        keys = segment.row_keys[at : at + _ROWS_AT_ONCE]
+        piece = np.empty((len(keys), segment.dimension + 1), np.uint32)
+        missing = np.ones(len(keys), np.bool_)
+        for each, order in known:
+            places = order.take(each.row_keys.searchsorted(keys, sorter=order), mode="clip")
+            held = each.row_keys[places] == keys
+            piece[held] = each.vectors[places[held]]
+            missing &= ~held
+            # What was read would count as memory of this process until the file is closed.
+            mapped: Any = each.vectors
+            while isinstance(mapped, np.ndarray):
+                mapped = mapped.base
+            if hasattr(mmap, "MADV_DONTNEED"):
+                mapped.obj.madvise(mmap.MADV_DONTNEED)
+        if missing.any():
+            asked = keys[missing]
+            words = vectors_of(truth(asked.tolist()), asked, segment.dimension).view(np.uint32)
+            piece[missing] = np.column_stack((words, row_sums(words, asked)))
+        yield piece
+
+
+def write_segment(
+    path: Path, segment: Segment, before: Sequence[Segment], truth: ExactVectors
+) -> None:
+    """Write a segment, which was made of those ``before`` and the ``truth``. Raises OSError."""
+    arrays: dict[str, Array | Streamed] = {name: getattr(segment, name) for name in PLAIN}
+    if segment.dimension:
+        shape = len(segment.row_keys), segment.dimension + 1
+        arrays["vectors"] = Streamed(shape, _exact_rows(segment, before, truth))
     arrays |= {f"signs.{name}": getattr(segment.signs, name) for name in SIGNS}
     if segment.sparse:  # a file of a dataset without sparse vectors is as it was before them
         arrays |= {f"sparse.{name}": getattr(segment.sparse, name) for name in SPARSE}
@@ -246,7 +288,7 @@ def replace_durably(path: Path, content: bytes) -> None:
 
 Stamp = tuple[int, int, int]
 
-VERSION = 4
+VERSION = 5
 MANIFEST = "manifest"
 LOCK = "lock"
 _PARTS = {"nonce", "seq", "epoch", "analyzer", "language", "space", "tombstones", "fields"}
@@ -257,9 +299,10 @@ TRIES = 5
 class Folder:
     """Files of one dataset's index. Only the holder of `lock` writes."""
 
-    def __init__(self, path: Path, dataset: str) -> None:
+    def __init__(self, path: Path, dataset: str, vectors: ExactVectors) -> None:
         self.path = path
         self._dataset = dataset
+        self._vectors = vectors
 
     def stamp(self) -> Stamp | None:
         """Identity of the current manifest; None when there is none."""
@@ -331,12 +374,13 @@ class Folder:
             views[file] = SegmentReader(segment, dead.astype(np.int32))
         return snapshot.with_fields({n: tuple(views[f] for f in some) for n, some in files.items()})
 
-    def keep(self, segment: Segment, field: Field) -> Segment:
-        """The segment as a file: itself when it is one here, else written and mapped."""
+    def keep(self, segment: Segment, field: Field, before: Sequence[Segment]) -> Segment:
+        """The segment, made of those ``before``, as a file: itself when it is one here, else
+        written and mapped."""
         if segment.file is not None and (self.path / segment.file).exists():
             return segment
         path = self.path / f"{field}-{secrets.token_hex(8)}.segment"
-        write_segment(path, segment)
+        write_segment(path, segment, before, self._vectors)
         # To read it all at once would hold it twice in memory, here and where it was made.
         return read_segment(path, verify=False)
 

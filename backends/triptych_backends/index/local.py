@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import repeat
 from operator import itemgetter
 from pathlib import Path
@@ -33,7 +34,7 @@ from triptych_backends.index.dataset import DatasetIndex
 from triptych_backends.index.folder import Folder
 from triptych_backends.index.helper import IndexHelper
 from triptych_backends.index.ranking import SLACK, Bar, RankedUnits, rank
-from triptych_backends.index.segment import SegmentReader
+from triptych_backends.index.segment import DamagedError, SegmentReader
 from triptych_backends.index.selection import (
     Part,
     Selection,
@@ -211,7 +212,14 @@ class LocalIndex(CloseOnExit):
         query = checked(vector, parts)
         if limit <= 0:
             return []
-        return rank(lane(parts, query, limit, self.feed.vectors, self._scanner), limit)[0]
+        try:
+            return rank(lane(parts, query, limit, self.feed.vectors, self._scanner), limit)[0]
+        except DamagedError as error:
+            for part in parts:
+                if str(part.view.segment.file) in str(error):
+                    self._dataset(part.dataset).forget(part.view, error)
+                    (held(self, dict[str, Snapshot]) or {}).pop(part.dataset, None)
+            return self._nearest(lane, datasets, field, vector, limit, selection, space)
 
     def sparse(
         self,
@@ -310,7 +318,7 @@ class LocalIndex(CloseOnExit):
             return None
         # Any name is safe there, whatever characters it has.
         place = hashlib.sha256(dataset.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-        return Folder(self._path / place, dataset)
+        return Folder(self._path / place, dataset, partial(self.feed.vectors, dataset))
 
     def drop(self, dataset: str) -> None:
         """Forget a dataset, its files included; a later search builds its index again.

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from triptych.text.function_words import recognised_languages
 from triptych.text.term_ids import FOREIGN, prefix_of
 from triptych_backends.index import kernels
+from triptych_backends.index.change_log import Rows
 from triptych_backends.index.sparse_postings import NO_SPARSE, SparsePostings
 
 IntArray = NDArray[np.signedinteger[Any]]
@@ -26,6 +27,7 @@ IntArray = NDArray[np.signedinteger[Any]]
 KEPT_COUNTS = 32
 PREFIX = len(prefix_of("language"))
 EMPTY_ORDINALS: NDArray[np.int32] = np.empty(0, np.int32)
+NO_VECTORS: NDArray[np.uint32] = np.empty((0, 0), np.uint32)
 
 
 class Vocabulary(Protocol):
@@ -196,6 +198,30 @@ NO_SIGNS = Signs(
 )
 
 
+class DamagedError(Exception):
+    """A file of the index is not what was written; the message names it."""
+
+
+def row_sums(rows: NDArray[np.uint32], keys: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """The checksum of each row under its key, shape (rows,): another one if one word is."""
+    # Odd weights: no change of one word leaves the sum as it was.
+    weights = np.cumprod(np.full(rows.shape[1], 0x9E3779B1, np.uint32), dtype=np.uint32)
+    sums: NDArray[np.uint32] = np.einsum("ij,j->i", rows, weights)
+    return sums + keys.astype(np.uint32) * np.uint32(0x85EBCA6B)
+
+
+def vectors_of(known: Rows, wanted: NDArray[np.int64], width: int) -> NDArray[np.float32]:
+    """Those of the wanted keys, shape (len(wanted), width), NaN where there are none."""
+    if not len(known.keys):
+        return np.full((len(wanted), width), np.nan, np.float32)
+    keys = np.array(known.keys)
+    order = keys.argsort()
+    places = order.take(keys.searchsorted(wanted, sorter=order), mode="clip")
+    found = known.vectors[places]
+    found[keys[places] != wanted] = np.nan
+    return found
+
+
 @define(eq=False, kw_only=True)
 class Segment:
     """Units of one field of one dataset. Nothing in it changes but its caches.
@@ -203,7 +229,9 @@ class Segment:
     A group is the run of units of one owner: group g is `starts[g]:starts[g + 1]`.
     `owner_order` sorts the groups by owner. `row_units` are the units that have a vector,
     ascending; row r is approximately `codes[r] * scales[r]`, and exactly what the truth keeps
-    under `row_keys[r]`.
+    under `row_keys[r]`. A file has that too: `vectors[r]` are the bits of its float32 numbers, NaN
+    where the truth had it no longer, and their checksum. Only those rows of it are read that a
+    search asks for.
     """
 
     starts: NDArray[np.int32]
@@ -222,6 +250,7 @@ class Segment:
     scales: NDArray[np.float32]
     signs: Signs = NO_SIGNS
     sparse: SparsePostings = NO_SPARSE
+    vectors: NDArray[np.uint32] = NO_VECTORS
     file: str | None = None
     total_length: int = field(init=False)
     _norms: tuple[float, NDArray[np.float64]] | None = field(init=False, default=None)
@@ -256,6 +285,14 @@ class Segment:
         if self._coarsest is None:
             self._coarsest = float(self.scales.max(initial=0.0))
         return self._coarsest
+
+    def exact_rows(self, rows: IntArray) -> NDArray[np.float32]:
+        """The vectors of a file's rows, shape (rows, dimension). Raises DamagedError."""
+        found = self.vectors.take(rows, axis=0)
+        words = found[:, :-1]
+        if (row_sums(words, self.row_keys[rows]) != found[:, -1]).any():
+            raise DamagedError(f"{self.file}: a vector fails its checksum")
+        return words.view(np.float32)
 
     def groups_of(self, owners: NDArray[np.int64]) -> NDArray[np.int32]:
         """Groups of those `owners` that are here, ascending. `owners` are sorted and unique."""

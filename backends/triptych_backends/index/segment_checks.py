@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from triptych_backends.index.quantization import FEWEST, sign
+from triptych_backends.index.quantization import BLOCK, FEWEST, sign
 from triptych_backends.index.segment import Segment, SortedVocabulary
 
 Array = NDArray[Any]
@@ -19,7 +19,7 @@ _KINDS = {
     "u1": "name_blob text.words headings.words",
     "u1 u2 u4": "text.counts headings.counts",
     "i4": "starts owner_order indexes row_units text.ids headings.ids sparse.ids",
-    "u4": "lengths sparse.terms",
+    "u4": "lengths sparse.terms vectors",
     "f4": "scales signs.centre signs.spreads sparse.weights",
     "i8": "owners name_offsets keys row_keys signs.depth text.word_offsets text.offsets "
     "headings.word_offsets headings.offsets sparse.offsets",
@@ -73,12 +73,14 @@ def checked_arrays(found: Mapping[str, Array]) -> dict[str, Array]:
     require_places(np.sort(order), len(owners), "owner_order")
     _require_rise(owners[order], "owner_order")
     _require_rise(arrays["sparse.terms"], "sparse.terms")
+    rows, width = arrays["codes"].shape
+    _require(arrays["vectors"].shape == ((rows, width + 1) if rows else (0, 0)), "vectors")
     _check_signs(arrays)
     return arrays
 
 
 def _of_kind(name: str, array: Array, kinds: Sequence[str]) -> Array:
-    dimensions = 2 if name in ("codes", "signs.words") else 1
+    dimensions = 2 if name in ("codes", "signs.words", "vectors") else 1
     if not array.size:
         return np.empty((0,) * dimensions, kinds[0])
     kind = f"{array.dtype.kind}{array.dtype.itemsize}"
@@ -125,6 +127,8 @@ def require_order(segment: Segment) -> None:
         sound = SortedVocabulary.of(sorted(set(vocabulary.words())))
         _require(np.array_equal(sound.blob, vocabulary.blob), "words")
         _require(np.array_equal(sound.prefixes, vocabulary.prefixes), "prefixes")
+    for at in range(0, len(segment.vectors), BLOCK):
+        segment.exact_rows(np.arange(at, min(at + BLOCK, len(segment.vectors))))
     groups = list(zip(segment.names, segment.owners.tolist(), strict=True))
     _require(groups == sorted(groups), "name_blob")
     if segment.signs:

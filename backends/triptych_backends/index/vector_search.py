@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
 import numpy as np
+from attrs import evolve
 from numpy.typing import NDArray
 
 from triptych.errors import ModelMismatchError, ValidationError
@@ -34,7 +35,7 @@ from triptych_backends.index.ranking import (
     lowest_of_best,
     top_k,
 )
-from triptych_backends.index.segment import IntArray, Segment, SegmentReader
+from triptych_backends.index.segment import IntArray, Segment, SegmentReader, vectors_of
 from triptych_backends.index.selection import Part
 
 # Below this a second thread costs more than it saves.
@@ -72,7 +73,7 @@ class RowScanner:
 
 
 class Approximate(NamedTuple):
-    """Rows of one view: approximate scores, the rows' scales, their units' ordinals and keys.
+    """Rows of one view: approximate scores, the rows' scales, their units' ordinals and places.
 
     All four have the shape (rows,). A dead unit is left out, or its score is -inf.
     """
@@ -80,7 +81,7 @@ class Approximate(NamedTuple):
     scores: NDArray[np.float32]
     scales: NDArray[np.float32]
     units: NDArray[np.int32]
-    keys: NDArray[np.int64]
+    places: Places
 
 
 def approximate(
@@ -111,7 +112,7 @@ def approximate(
         if limit is not None and signs:
             listed = shortlist(signs, codes, scales, query, limit, dead)
     found, scores = listed or _scanned(segment, query, scanner, limit, rows, dead)
-    return Approximate(scores, scales[found], segment.row_units[found], segment.row_keys[found])
+    return Approximate(scores, scales[found], segment.row_units[found], found)
 
 
 def _scanned(
@@ -273,26 +274,29 @@ def _rescored(
     query: NDArray[np.float32],
     vectors: Vectors,
 ) -> list[RankedUnits]:
-    """The chosen rows with exact scores, but those whose vectors the truth has no longer."""
-    of_datasets: dict[str, list[tuple[Part, Approximate, IntArray]]] = {}
-    for one in chosen:
-        if len(one[2]):
-            of_datasets.setdefault(one[0].dataset, []).append(one)
-    found = []
-    for dataset, several in of_datasets.items():
-        keys = np.concatenate([scan.keys[rows] for _, scan, rows in several])
-        known = vectors(dataset, keys.tolist())
-        if not len(known.keys):
+    """The chosen rows with exact scores, by the index's file where there is one, but those whose
+    vectors the truth has no longer. Raises DamagedError."""
+    found: list[RankedUnits] = []
+    elsewhere: dict[str, list[tuple[NDArray[np.float64], NDArray[np.int64]]]] = {}
+    for part, scan, rows in chosen:
+        if not len(rows):
             continue
-        ids, scores = np.array(known.keys), exact(query, known.vectors)
-        order = ids.argsort()
-        places = order.take(ids.searchsorted(keys, sorter=order), mode="clip")
-        is_known, start = ids[places] == keys, 0
-        for part, scan, rows in several:
-            kept = is_known[start : start + len(rows)]
-            its_scores = scores[places[start : start + len(rows)][kept]]
-            found.append(RankedUnits(dataset, part.view, scan.units[rows[kept]], its_scores))
-            start += len(rows)
+        segment = part.view.segment
+        places = rows if isinstance(scan.places, slice) else scan.places[rows]
+        scores = np.full(len(rows), np.nan)
+        if len(segment.vectors):
+            scores = exact(query, segment.exact_rows(places))
+        if np.isnan(scores).any():
+            elsewhere.setdefault(part.dataset, []).append((scores, segment.row_keys[places]))
+        found.append(RankedUnits(part.dataset, part.view, scan.units[rows], scores))
+    for dataset, several in elsewhere.items():
+        keys = np.concatenate([keys for _, keys in several])
+        every = exact(query, vectors_of(vectors(dataset, keys.tolist()), keys, len(query)))
+        for scores, _ in several:
+            scores[:], every = every[: len(scores)], every[len(scores) :]
+    for at, one in enumerate(found if elsewhere else ()):
+        kept = ~np.isnan(one.scores)
+        found[at] = evolve(one, units=one.units[kept], scores=one.scores[kept])
     return found
 
 

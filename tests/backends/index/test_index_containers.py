@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from support.examples import examples
-from triptych_backends.index.folder import DamagedError, read_arrays, write_arrays
+from triptych_backends.index.folder import read_arrays, write_arrays
+from triptych_backends.index.segment import DamagedError
 
 PAGE = 4_096
 
