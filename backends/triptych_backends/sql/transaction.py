@@ -65,8 +65,7 @@ KEPT_ROWS = 256
 
 def key_of(statement: Statement, parameters: Mapping[str, Any]) -> Hashable:
     """What the rows of a statement with these parameters are remembered by."""
-    values = [tuple(it) if isinstance(it, list) else it for it in parameters.values()]
-    return (statement, *parameters, *values)
+    return statement, repr(parameters)
 
 
 KEPT_DELETIONS = 100_000

@@ -7,7 +7,6 @@ the search writes, or meets what is newer: what it reads after that is of anothe
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ContextDecorator
 from contextvars import ContextVar, Token
 from threading import RLock
 from typing import Any, TypeVar
@@ -32,16 +31,14 @@ _CALL: ContextVar[_Call | None] = ContextVar("one_state", default=None)
 in_child(lambda: _CALL.set(None))  # what is held is the parent's
 
 
-class one_state(ContextDecorator):  # noqa: N801 - it is called as a function
+class one_state:  # noqa: N801 - it is called as a function
     """Have all that the block reads be of one state, of each store that can."""
 
     _begun: tuple[_Call, Token[_Call | None]] | None = None
 
-    def _recreate_cm(self) -> one_state:
-        return one_state()
-
     def __enter__(self) -> None:
-        if not is_one_state():
+        call = _CALL.get()
+        if call is None or call.is_over:
             call = _Call()
             self._begun = call, _CALL.set(call)
 
