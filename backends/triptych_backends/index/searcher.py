@@ -71,7 +71,7 @@ class LocalSearcher:
         Datasets whose vectors are of another space than the query's have none.
         """
         with one_state():
-            self.index.catch_up(query.dataset_ids)
+            self.index.fresh(query.dataset_ids)
             corpus, selection = self._selections(unit, query.dataset_ids, query.filter)
             ranking = None
             by_words = partial(self.index.bm25, query.dataset_ids, unit, query.text, corpus=corpus)
@@ -164,7 +164,7 @@ class LocalSearcher:
     ) -> CorpusStats:
         """See `DocLevelSearcher.corpus_stats`."""
         with one_state():
-            self.index.catch_up(dataset_ids)
+            self.index.fresh(dataset_ids)
             corpus = self._corpus(unit, dataset_ids, within)
             return self.index.corpus_stats(dataset_ids, unit, terms, corpus=corpus)
 

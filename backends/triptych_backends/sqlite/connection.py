@@ -187,15 +187,12 @@ class Connections:
         """Close a connection of `connect`."""
         if self._lost is _log_error:
             self._leak()
-        self._forget(driver)
-        if self._lost is not _log_error:
-            driver.close()
-
-    def _forget(self, driver: sqlite3.Connection) -> None:
         with suppress(ValueError):
             self._opened.remove(driver)
         if not self._opened:
             self._log = None  # the last connection that is closed removes it
+        if self._lost is not _log_error:
+            driver.close()
 
     def reading(self) -> AbstractContextManager[SqliteSession]:
         """A session in which each statement is a snapshot of its own, or all are of `one_state`."""

@@ -118,11 +118,8 @@ def _kept() -> dict[str, list[Any]]:
 
 def _bound(statement: Statement, parameters: dict[str, Any]) -> tuple[str, list[Any]]:
     sql, names, constants = compiled(statement)
-    values = []
-    for name in names:
-        value = parameters[name] if name in parameters else constants[name]
-        values.append(DIALECT.bind_list(value) if isinstance(value, list) else value)
-    return sql, values
+    values = map({**constants, **parameters}.__getitem__, names)
+    return sql, [DIALECT.bind_list(it) if isinstance(it, list) else it for it in values]
 
 
 # SQLite's primary result codes (sqlite.org/rescode.html): the low byte of the extended code.
