@@ -64,7 +64,7 @@ KEPT_ROWS = 256
 
 
 def key_of(statement: Statement, parameters: Mapping[str, Any]) -> Hashable:
-    """What the rows of a statement with these parameters are remembered by."""
+    """What the rows of a statement with these parameters, of plain types, are remembered by."""
     return statement, repr(parameters)
 
 
