@@ -140,9 +140,9 @@ def weigh(
         frequency = min(frequency, corpus.count)
         weight = times * math.log1p((corpus.count - frequency + 0.5) / (frequency + 0.5))
         for each in variants[term]:
-            weights[each] = weights.get(each, 0.0) + weight
-    ordered = sorted([(-weight, term) for term, weight in weights.items()])
+            weights[each] = weights.get(each, 0.0) - weight
     slope = K1 * B * corpus.count / corpus.length if corpus.length else 0.0
+    ordered = sorted(zip(weights.values(), weights, strict=True))
     return Weights({term: -negative for negative, term in ordered}, slope, K1 * (1 - B))
 
 

@@ -7,12 +7,11 @@ import logging
 import os
 import shutil
 import sys
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import repeat
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from threading import Lock
 
@@ -97,43 +96,46 @@ class LocalIndex(CloseOnExit):
         not touch them, and `corpus` names the units that they are of (None: all). Equal scores
         (rounded to 1e-6) rank by name, index, dataset.
         """
-        snapshots = self._fresh(datasets)
-        analyzers = {each.language: self.analyzers(each.language) for each in snapshots.values()}
-        asked = {name: each.analyze_query(query) for name, each in analyzers.items()}
+        snapshots = self.fresh(datasets)
         SEARCHES.pass_on("the search")
         views, corpora = bounded(snapshots, field, corpus)
-        if set().union(*[view.segment.text.vocabulary.prefixes_of_languages for view in views]):
-            variants = {name: each.variants(query) for name, each in analyzers.items()}
-        else:
-            variants = {name: {term: (term,) for term in terms} for name, terms in asked.items()}
+        # Only where a text is in another language than English do terms have variants.
+        languages = set[str]()
+        for view in views:
+            languages |= view.segment.text.vocabulary.prefixes_of_languages
+        asked: dict[str, dict[str, int]] = {}
+        variants: dict[str, Mapping[str, Sequence[str]]] = {}
+        for name in dict.fromkeys(map(attrgetter("language"), snapshots.values())):
+            analyzer, repeats = self.analyzers(name), dict[str, int]()
+            for term in analyzer.analyze_query(query):
+                repeats[term] = repeats.get(term, 0) + 1
+            asked[name], plain = repeats, dict(zip(repeats, zip(repeats), strict=True))
+            variants[name] = analyzer.variants(query) if languages else plain
         pooled = bm25.pooled(variants.values())
         if not pooled:
             return WordRanking([])
         numbers = bm25.find(views, sorted(set().union(*pooled.values())))
         statistics = bm25.statistics(views, numbers, corpora)
-        pooled_stats = statistics if len(analyzers) == 1 else None
+        pooled_stats = statistics if len(asked) == 1 else None
         if limit <= 0:
             return WordRanking([], variants=pooled, statistics=pooled_stats)
         SEARCHES.pass_on("the search")
         known = dict(zip(map(id, views), numbers, strict=True))
-        weights = {
-            name: bm25.weigh(statistics, Counter(terms), variants[name])
-            for name, terms in asked.items()
-        }
-        # The most that a unit can score: each term's part is less than its weight.
-        of_dataset = {name: weights[each.language].terms.get for name, each in snapshots.items()}
-        parts = [
-            (sum(map(of_dataset[dataset], known[id(view)], repeat(0.0))), dataset, view)
-            for dataset, snapshot in snapshots.items()
-            for view in snapshot.views(field)
-        ]
+        weights, parts = {}, []
+        for name, repeats in asked.items():
+            weights[name] = bm25.weigh(statistics, repeats, variants[name])
+        for dataset, snapshot in snapshots.items():
+            of_words = weights[snapshot.language]
+            for view in snapshot.views(field):
+                # The most that a unit can score: each term's part is less than its weight.
+                most = sum(map(of_words.terms.get, known[id(view)], repeat(0.0)))
+                parts.append((most, dataset, view, of_words))
         found: list[RankedUnits] = []
         bar = Bar(limit)
         # First where the most can be found: many of the others then cannot reach it.
-        for most, dataset, view in sorted(parts, key=itemgetter(0), reverse=True):
+        for most, dataset, view, of_words in sorted(parts, key=itemgetter(0), reverse=True):
             if most <= max(bar.value - SLACK, 0.0):
                 break
-            of_words = weights[snapshots[dataset].language]
             allowed = None if selection is None else selection.units(dataset, view.segment)
             if allowed is not None and not len(allowed):
                 continue
@@ -142,7 +144,8 @@ class LocalIndex(CloseOnExit):
                 view, known[id(view)], of_words, limit, allowed=allowed, bar=bar.value
             )
             found.append(RankedUnits(dataset, view, units, scores))
-            bar.add(scores)
+            if len(parts) > 1:
+                bar.add(scores)
         return WordRanking(*rank(found, limit), pooled, found, known, pooled_stats)
 
     def corpus_stats(
@@ -154,7 +157,7 @@ class LocalIndex(CloseOnExit):
         corpus: Selection | None = None,
     ) -> CorpusStats:
         """The statistics that `bm25` scores these terms by."""
-        views, corpora = bounded(self._fresh(datasets), field, corpus)
+        views, corpora = bounded(self.fresh(datasets), field, corpus)
         numbers = bm25.find(views, list(dict.fromkeys(terms)))
         return bm25.statistics(views, numbers, corpora).corpus_stats(terms)
 
@@ -205,7 +208,7 @@ class LocalIndex(CloseOnExit):
     ) -> list[Scored]:
         parts = [
             part
-            for dataset, snapshot in self._fresh(datasets).items()
+            for dataset, snapshot in self.fresh(datasets).items()
             if space is None or snapshot.space == space
             for part in parts_of(dataset, snapshot.views(field), selection)
         ]
@@ -256,16 +259,11 @@ class LocalIndex(CloseOnExit):
     ) -> list[Part]:
         return [
             part
-            for dataset, snapshot in self._fresh(datasets).items()
+            for dataset, snapshot in self.fresh(datasets).items()
             if snapshot.sparse == space
             for part in parts_of(dataset, snapshot.views("chunk"), selection)
             if part.view.segment.sparse
         ]
-
-    def catch_up(self, datasets: Sequence[str]) -> None:
-        """Take in all changes, before the search reads anything else of the truth: where another
-        thread is at it, what the search reads after it is of a newer state than before."""
-        self._fresh(datasets)
 
     def publish(self, dataset: str | None = None, effort: Effort = "usual") -> bool:
         """Merge the delta of one dataset, or of all, and write it to the folder.
@@ -275,7 +273,7 @@ class LocalIndex(CloseOnExit):
         where another process was at it, or the folder cannot be written.
         """
         names = [dataset] if dataset is not None else list(self._datasets)
-        self._fresh(names, publishes=False)
+        self.fresh(names, publishes=False)
         done = True
         for name, index in list(self._datasets.items()):
             if dataset is None or name == dataset:
@@ -300,7 +298,7 @@ class LocalIndex(CloseOnExit):
 
     def stats(self, dataset: str) -> Stats:
         """What the index of a dataset is made of now."""
-        snapshot = self._fresh([dataset])[dataset]
+        snapshot = self.fresh([dataset])[dataset]
         return stats(snapshot, self._dataset(dataset).pending)
 
     @property
@@ -310,7 +308,7 @@ class LocalIndex(CloseOnExit):
 
     def views(self, dataset: str, field: Field) -> Sequence[SegmentReader]:
         """The segments of one field as a search that starts now sees them."""
-        return self._fresh([dataset])[dataset].views(field)
+        return self.fresh([dataset])[dataset].views(field)
 
     def folder(self, dataset: str) -> Folder | None:
         """Where the dataset's index is published, None when it is kept in memory."""
@@ -337,22 +335,23 @@ class LocalIndex(CloseOnExit):
         if self._path is not None:
             shutil.rmtree(self._path, ignore_errors=True)
 
-    def _fresh(self, datasets: Sequence[str], *, publishes: bool = True) -> dict[str, Snapshot]:
+    def fresh(self, datasets: Sequence[str], *, publishes: bool = True) -> dict[str, Snapshot]:
         """Snapshots that have all changes; ``publishes`` lets a thread publish one that grew.
 
-        In `one_state` a dataset's is always the same, and of the state that the truth is read in.
+        In `one_state` a dataset's is always the same, and of the state that the truth is read in
+        after it. Where another thread replays, that state is newer than what was read before.
         """
         known = held(self, dict[str, Snapshot])
         if known is None:
             return self._caught_up(datasets, publishes)
-        while missing := [name for name in datasets if name not in known]:
+        while missing := sorted(set(datasets).difference(known)):
             found = self._caught_up(missing, publishes)
             now = held(self, dict[str, Snapshot])
             if now is not None and now is not known:
                 known = now  # an older state was let go of
             else:
                 known.update(found)
-        return {name: known[name] for name in datasets}
+        return dict(zip(datasets, map(known.__getitem__, datasets), strict=True))
 
     def _caught_up(self, datasets: Sequence[str], publishes: bool) -> dict[str, Snapshot]:
         head = self.feed.head()
@@ -447,7 +446,7 @@ class LocalIndex(CloseOnExit):
         if not written:
             return
         try:
-            self._fresh(written)
+            self.fresh(written)
         except TriptychError as error:
             logger.warning("the next search indexes the written data: %s", error)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import repeat
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -143,4 +144,5 @@ def rank(found: Sequence[RankedUnits], limit: int) -> tuple[list[Scored], list[t
     hits.sort()
     del hits[limit:]
     # As `Scored._make`, at a third of its cost.
-    return [tuple.__new__(Scored, hit[:6]) for hit in hits], [hit[6:] for hit in hits]
+    rows = list(map(tuple.__new__, repeat(Scored), map(itemgetter(slice(6)), hits)))
+    return rows, list(map(itemgetter(slice(6, 8)), hits))

@@ -65,29 +65,29 @@ class LocalSearcher:
         self.index = index
         self._filters = filters
 
-    @one_state()
     def search(self, unit: Field, query: ChunkQuery) -> Sequence[Candidate]:
         """The best units in one lane, each a candidate; none without a vector in that lane.
 
         Datasets whose vectors are of another space than the query's have none.
         """
-        self.index.catch_up(query.dataset_ids)
-        corpus, selection = self._selections(unit, query.dataset_ids, query.filter)
-        ranking = None
-        by_words = partial(self.index.bm25, query.dataset_ids, unit, query.text, corpus=corpus)
-        if query.mode is Mode.BM25:
-            ranking = by_words(limit=query.top_k, selection=selection)
-            rows = ranking.rows
-        else:
-            rows = self._rank(unit, query, selection)
-            if unit == "document":
-                rows = self._as_documents(rows)
-        matches = None if ranking is None else ranking.matches
-        if unit != "chunk":
-            rows = [row._replace(index=NO_CHUNK) for row in rows]
-            return Candidates(rows, str(query.mode), matches=matches)
-        stats = ranking.stats if ranking else lambda terms: by_words(limit=0).stats(terms)
-        return Candidates(rows, str(query.mode), matches=matches, stats=stats)
+        with one_state():
+            self.index.fresh(query.dataset_ids)
+            corpus, selection = self._selections(unit, query.dataset_ids, query.filter)
+            ranking = None
+            by_words = partial(self.index.bm25, query.dataset_ids, unit, query.text, corpus=corpus)
+            if query.mode is Mode.BM25:
+                ranking = by_words(limit=query.top_k, selection=selection)
+                rows = ranking.rows
+            else:
+                rows = self._rank(unit, query, selection)
+                if unit == "document":
+                    rows = self._as_documents(rows)
+            matches = None if ranking is None else ranking.matches
+            if unit != "chunk":
+                rows = [row._replace(index=NO_CHUNK) for row in rows]
+                return Candidates(rows, str(query.mode), matches=matches)
+            stats = ranking.stats if ranking else lambda terms: by_words(limit=0).stats(terms)
+            return Candidates(rows, str(query.mode), matches=matches, stats=stats)
 
     def _as_documents(self, rows: Sequence[Scored]) -> list[Scored]:
         """The documents' own keys in place of those of their best chunks."""
@@ -154,7 +154,6 @@ class LocalSearcher:
             )
         return index.vector(datasets, unit, vector, limit=limit, selection=selection, space=space)
 
-    @one_state()
     def corpus_stats(
         self,
         unit: Field,
@@ -164,9 +163,10 @@ class LocalSearcher:
         within: FilterTree | None = None,
     ) -> CorpusStats:
         """See `DocLevelSearcher.corpus_stats`."""
-        self.index.catch_up(dataset_ids)
-        corpus = self._corpus(unit, dataset_ids, within)
-        return self.index.corpus_stats(dataset_ids, unit, terms, corpus=corpus)
+        with one_state():
+            self.index.fresh(dataset_ids)
+            corpus = self._corpus(unit, dataset_ids, within)
+            return self.index.corpus_stats(dataset_ids, unit, terms, corpus=corpus)
 
     def renew(self) -> None:
         """Drop the index, which may still hold what was deleted; it is replayed when asked."""

@@ -429,7 +429,7 @@ class SegmentReader:
         text, known = self.segment.text, self._frequencies
         found = []
         for word in words:
-            start, end = int(text.offsets[word]), int(text.offsets[word + 1])
+            start, end = text.offsets.item(word), text.offsets.item(word + 1)
             if among is not None:
                 number = count_common(text.ids[start:end], among)
             elif not len(self.dead):

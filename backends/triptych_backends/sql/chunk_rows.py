@@ -206,8 +206,7 @@ def fetch_chunks(
         try:
             known = sets.get(row[0])
             if known is None:
-                info = info_in(row, dataset, where)
-                known = sets[row[0]] = (info, sig_of(row[_document:_sig]))
+                known = sets[row[0]] = info_in(row, dataset, where), sig_of(row[_document:_sig])
             info, sig = known
             chunk = chunk_of(dataset, info.name, row[_sig:], sig)
         except DAMAGE as error:

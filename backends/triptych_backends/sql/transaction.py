@@ -64,9 +64,8 @@ KEPT_ROWS = 256
 
 
 def key_of(statement: Statement, parameters: Mapping[str, Any]) -> Hashable:
-    """What the rows of a statement with these parameters are remembered by."""
-    values = [tuple(it) if isinstance(it, list) else it for it in parameters.values()]
-    return (statement, *parameters, *values)
+    """What the rows of a statement with these parameters, of plain types, are remembered by."""
+    return statement, repr(parameters)
 
 
 KEPT_DELETIONS = 100_000

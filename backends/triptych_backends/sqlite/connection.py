@@ -11,7 +11,6 @@ import ctypes
 import os
 import sqlite3
 import threading
-import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -102,9 +101,11 @@ class Connections:
         self._log: tuple[str, FileIdentity] | None = None
         self._immutable = immutable
         self._lost: Callable[[str], StoreError] | None = None
-        self._gate = threading.Condition()
+        # Each read takes it twice, for which a Condition's own `with` runs Python.
+        self._lock = threading.RLock()
+        self._gate = threading.Condition(self._lock)
         self._busy = 0
-        self._held: weakref.WeakSet[HeldReader[Driver]] = weakref.WeakSet()
+        self._held: dict[Driver, HeldReader[Driver]] = {}
         self._forking = False
         self._torn = False
 
@@ -127,7 +128,7 @@ class Connections:
         """True when the path no longer leads to the file: it can be read and written no more."""
         if self._file is not None and self._lost is None:
             try:
-                if identity_of(self._path) != self._file:
+                if identity_of(self.where) != self._file:
                     self._lost = _replaced_error
                 elif self._file in _WITHOUT_LOG:
                     self._lost = _log_error
@@ -186,15 +187,12 @@ class Connections:
         """Close a connection of `connect`."""
         if self._lost is _log_error:
             self._leak()
-        self._forget(driver)
-        if self._lost is not _log_error:
-            driver.close()
-
-    def _forget(self, driver: sqlite3.Connection) -> None:
         with suppress(ValueError):
             self._opened.remove(driver)
         if not self._opened:
             self._log = None  # the last connection that is closed removes it
+        if self._lost is not _log_error:
+            driver.close()
 
     def reading(self) -> AbstractContextManager[SqliteSession]:
         """A session in which each statement is a snapshot of its own, or all are of `one_state`."""
@@ -208,8 +206,7 @@ class Connections:
         """What a call reads by."""
         driver = self.take_reader()
         driver.execute("BEGIN")
-        reader = HeldReader(driver, self.give_reader)
-        self._held.add(reader)
+        reader = self._held[driver] = HeldReader(driver, self.give_reader)
         return reader
 
     def take_reader(self) -> Driver:
@@ -225,6 +222,7 @@ class Connections:
 
     def give_reader(self, driver: Driver) -> None:
         """Give back a connection of `take_reader`, and end its transaction."""
+        self._held.pop(driver, None)
         try:
             if not driver.is_spent and len(self._readers) < _IDLE_READERS:
                 driver.rollback()
@@ -245,7 +243,7 @@ class Connections:
                 self._leave()
 
     def _enter(self) -> None:
-        with self._gate:
+        with self._lock:
             while self._forking:
                 self._gate.wait()
             if self._lost is not None:
@@ -265,7 +263,7 @@ class Connections:
             raise
 
     def _leave(self) -> None:
-        with self._gate:
+        with self._lock:
             self._busy -= 1
             if self._closed and not self._busy:
                 self._close_idle()
@@ -351,7 +349,7 @@ class Connections:
         """
         with self._gate:
             self._forking = True
-            for reader in list(self._held):
+            for reader in list(self._held.values()):
                 reader.end(wait=False)
             self._gate.wait_for(lambda: self._busy == 0, FORK_WAIT)
             if self._busy == 0:
@@ -365,7 +363,8 @@ class Connections:
 
     def after_fork_in_child(self) -> None:
         """Begin again; or never again, if a call went on for so long that the fork came first."""
-        self._gate = threading.Condition()
+        self._lock = threading.RLock()
+        self._gate = threading.Condition(self._lock)
         self._forking = False
         self._torn = self._torn or self._busy > 0
         self._busy = 0

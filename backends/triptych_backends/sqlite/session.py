@@ -49,7 +49,8 @@ class SqliteDialect:
 
     def bind_list(self, values: Sequence[int] | Sequence[str]) -> str:
         """See `Dialect.bind_list`."""
-        return json.dumps(values)
+        # A list of integers is written alike in both: most are of keys, one in each search.
+        return str(values) if values and type(values[0]) is int else json.dumps(values)
 
     def upsert(self, upsert: Upsert) -> Insert:
         """See `Dialect.upsert`."""
@@ -117,7 +118,7 @@ def _kept() -> dict[str, list[Any]]:
 
 def _bound(statement: Statement, parameters: dict[str, Any]) -> tuple[str, list[Any]]:
     sql, names, constants = compiled(statement)
-    values = [parameters[name] if name in parameters else constants[name] for name in names]
+    values = map({**constants, **parameters}.__getitem__, names)
     return sql, [DIALECT.bind_list(it) if isinstance(it, list) else it for it in values]
 
 

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar, Token
-from functools import wraps
 from threading import RLock
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 import attrs
 
 from triptych._internal.forks import in_child
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -34,20 +32,9 @@ in_child(lambda: _CALL.set(None))  # what is held is the parent's
 
 
 class one_state:  # noqa: N801 - it is called as a function
-    """Have all that the block, or the decorated function, reads be of one state, of each store that
-    can."""
+    """Have all that the block reads be of one state, of each store that can."""
 
     _begun: tuple[_Call, Token[_Call | None]] | None = None
-
-    def __call__(self, function: Callable[P, T]) -> Callable[P, T]:
-        @wraps(function)
-        def call(*args: P.args, **kwargs: P.kwargs) -> T:
-            if (around := _CALL.get()) is not None and not around.is_over:
-                return function(*args, **kwargs)
-            with one_state():
-                return function(*args, **kwargs)
-
-        return call
 
     def __enter__(self) -> None:
         call = _CALL.get()

@@ -74,7 +74,7 @@ def test_raw_scores_agree_to_nine_decimals(steps):
         if search:
             index.bm25(["x"], "chunk", "a", limit=1)
     query = "a b dd a abcdefghi"
-    views = index._fresh(["x"])["x"].views("chunk")
+    views = index.fresh(["x"])["x"].views("chunk")
     repeats = Counter(WordAnalyzer().analyze_query(query))
     numbers = bm25.find(views, list(repeats))
     variants = {term: (term,) for term in repeats}

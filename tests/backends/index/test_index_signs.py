@@ -146,7 +146,7 @@ def test_updates_lose_nothing(tmp_path) -> None:
         feed.put("x", owner, f"{owner:04}", ["w"], vectors=[rows[owner]])
     with LocalIndex(feed, tmp_path, analyzers=WordAnalyzer) as index:
         index.publish()
-        views = index._fresh(["x"])["x"].views("chunk")
+        views = index.fresh(["x"])["x"].views("chunk")
         assert any(view.segment.signs for view in views)
         for round_ in range(3):
             for owner in range(round_, 600, 3):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import sqlite3
@@ -215,3 +216,17 @@ def test_a_store_that_was_cut_to_nothing_is_no_new_store(tmp_path: Path, filled:
     with pytest.raises(CorruptStoreError, match=r"kb\.db\.index beside it is not"):
         triptych.open(path, embedder=None)
     assert path.stat().st_size == 0
+
+
+def test_a_file_that_is_cut_while_its_log_has_pages_is_damaged(
+    tmp_path: Path, filled: Path
+) -> None:
+    path = tmp_path / "kb.db"
+    shutil.copy(filled, path)
+    with triptych.open(path, embedder="hash") as kb:
+        kb.put_document("d", "late.md", "Only the log has this.")
+        assert kb.get_document("d", "late.md").content == "Only the log has this."
+        os.truncate(path, path.stat().st_size // 4)
+        # Were the file mapped, to read beyond its new end would end the process.
+        with pytest.raises(CorruptStoreError, match="damaged"):
+            list(kb.chunks.iter_chunks("d", vectors=True))
