@@ -205,7 +205,11 @@ class Connections:
     def begin(self) -> HeldReader[Driver]:
         """What a call reads by."""
         driver = self.take_reader()
-        driver.execute("BEGIN")
+        try:
+            driver.execute("BEGIN")
+        except BaseException:
+            self.give_reader(driver)
+            raise
         reader = self._held[driver] = HeldReader(driver, self.give_reader)
         return reader
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from triptych._internal.one_state import one_state
 from triptych.errors import StoreError
 from triptych_backends.sqlite.connection import Connections
 
@@ -66,4 +67,15 @@ def test_closed_by_a_call_within_another(connections: Connections) -> None:
         with connections.writing(durable=False):
             connections.close()
         assert len(connections._opened) == 2
+    assert connections._opened == []
+
+
+def test_a_reader_whose_transaction_cannot_begin_is_given_back(connections: Connections) -> None:
+    with connections.reading():
+        pass
+    connections._readers[0].execute("BEGIN")  # the next one fails
+    with one_state(), pytest.raises(StoreError), connections.reading():
+        pass
+    assert connections._busy == 0
+    connections.close()
     assert connections._opened == []
