@@ -197,6 +197,8 @@ _COSTS: Final = _Costs()
 
 
 def _cost(piece: str) -> float:
+    if piece.isascii() and piece.islower() and piece.lstrip(" ").isalpha():  # most of a text
+        return 1 if len(piece) < 7 else 1 + (len(piece) - 6) / 4
     found = _pieces().match(piece)
     assert found is not None
     kind, length = found.lastgroup, found.end() - found.start()
