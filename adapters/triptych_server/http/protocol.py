@@ -39,7 +39,7 @@ class _Connection(h11.Connection):
 
     _head = b""
 
-    def send(self, event: Any) -> bytes | None:
+    def send(self, event: Any) -> Any:
         """Return what is to be sent; "" for a head whose body follows at once."""
         sent = super().send(event) or b""
         if type(event) is h11.Response and any(
