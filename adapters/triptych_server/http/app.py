@@ -168,9 +168,9 @@ def _application(server: Server, routes: Sequence[RawRoute], shown: ShowProblem)
 
     _allow_together(routes)
     # Starlette asks one route after another: the one that is wanted most stands first.
-    asked_first = ROUTES["search"].path
+    in_turn = sorted(routes, key=lambda each: each.path != ROUTES["search"].path)
     app = Starlette(
-        routes=sorted(routes, key=lambda each: each.path != asked_first),
+        routes=in_turn,
         lifespan=lifespan,
         exception_handlers={
             HTTPException: partial(_http_exception, shown),

@@ -37,7 +37,7 @@ from triptych_adapters.tools import (
     clip,
     knowledge_tools,
 )
-from triptych_adapters.wire.arguments import read_arguments
+from triptych_adapters.wire import read_arguments
 from triptych_adapters.wire.errors import is_failure, public_error
 from triptych_server.http.server import sender_of
 from triptych_server.http.threads import Threads, short_name
