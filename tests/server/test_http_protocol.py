@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 import triptych
-from support.servers import listening
+from support.servers import Switch, listening
 from support.sync_folder import until
 from triptych import Service
 from triptych_server.http import Limits, create_app
@@ -120,6 +120,30 @@ def test_two_requests_in_one_packet_are_both_answered(kb: Service) -> None:
             while part := connection.recv(1 << 16):
                 answers += part
     assert answers.count(b"HTTP/1.1 200") == 3
+
+
+def test_an_answer_is_sent_at_once_and_the_head_of_a_stream_before_its_body(kb: Service) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await Switch()(scope, receive, send)
+            return
+        is_whole = scope["path"] == "/whole"
+        length = [(b"content-length", b"1")] if is_whole else []
+        await send({"type": "http.response.start", "status": 200, "headers": length})
+        if is_whole:
+            await asyncio.sleep(0.05)  # a head that is sent alone comes alone
+        else:
+            await receive(), await receive()  # until the client goes away
+        await send({"type": "http.response.body", "body": b"x"})
+
+    with listening(app, http=HeadProtocol) as url:
+        address = httpx.URL(url)
+        assert address.port is not None
+        with socket.create_connection((address.host, address.port), timeout=60) as connection:
+            connection.sendall(b"GET /whole HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert connection.recv(1 << 16).endswith(b"\r\n\r\nx")
+            connection.sendall(b"GET /stream HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert connection.recv(1 << 16).endswith(b"\r\n\r\n")
 
 
 def is_cut(connection: socket.socket, pause: float) -> bool:

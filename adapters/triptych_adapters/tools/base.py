@@ -161,7 +161,10 @@ class Base:
         room = self.max_tokens - estimate_tokens(render(empty)) - 1
         while True:
             shown, following = paginate(entries, start, room, cost)
-            filled = {**answer, key: shown, "cursor": cursor(following)}
+            rest = cursor(following)
+            filled = {**answer, key: shown, "cursor": rest}
+            if render is to_json and (rest is None or rest == furthest):
+                return filled  # the frame is counted above, no text above its parts
             over = estimate_tokens(render(filled)) - self.max_tokens
             if over <= 0:
                 return filled

@@ -8,8 +8,8 @@ from typing import Any, Final, Literal
 import attrs
 
 from triptych.answers.pack import ContextPack
-from triptych.records import Explanation, Layer, Query, Scope
-from triptych.records.serialization import to_json as to_plain
+from triptych.records import Explanation, Hit, Layer, Query, Scope
+from triptych.records.serialization import to_dict
 from triptych.service import KnowledgeBase
 from triptych.text.tokens import TokenCounter
 from triptych_adapters.services import check_service
@@ -27,6 +27,8 @@ from triptych_adapters.tools.tool import Tool
 from triptych_adapters.wire.operations import ARGUMENTS, QUERY, mode_schema
 
 _MOST_HITS: Final = 100
+# A snippet is searched for in the text; the tool shows all of the text.
+_SHOWN: Final = tuple(name for name in Hit.__plain_properties__ if name in HIT["properties"])
 _FRAME: Final = 64  # tokens for what stands around the context, a warning among it
 _DIGEST: Final = 96  # for the digest of a prefix, and the names of both
 
@@ -111,7 +113,10 @@ def _search(base: Base, arguments: dict[str, Any]) -> dict[str, Any]:
             else base.service.search(query)
         )
         told = base.service.explain(query, arguments["why"]) if "why" in arguments else None
-    hits = [compact(to_plain(hit), HIT) for hit in result.hits]
+    hits = [
+        compact(to_dict(hit) | {name: to_dict(getattr(hit, name)) for name in _SHOWN}, HIT)
+        for hit in result.hits
+    ]
     evidence = result.evidence
     said = base.said(result.warnings)
     if hits and evidence is not None and evidence.level in ("weak", "none"):

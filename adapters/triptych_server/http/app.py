@@ -21,7 +21,7 @@ from triptych.records.serialization import to_json
 from triptych.service import KnowledgeBase
 from triptych.sync import RememberedRoot
 from triptych_adapters import check_service
-from triptych_adapters.wire import SERVICE_PATH, ServerFacts
+from triptych_adapters.wire import ROUTES, SERVICE_PATH, ServerFacts
 from triptych_server.http.foreign.gofastr import gofastr_routes
 from triptych_server.http.foreign.nadir import nadir_routes
 from triptych_server.http.foreign.pgedge import pgedge_routes
@@ -167,8 +167,10 @@ def _application(server: Server, routes: Sequence[RawRoute], shown: ShowProblem)
         server.calls.close()
 
     _allow_together(routes)
+    # Starlette asks one route after another: the one that is wanted most stands first.
+    in_turn = sorted(routes, key=lambda each: each.path != ROUTES["search"].path)
     app = Starlette(
-        routes=routes,
+        routes=in_turn,
         lifespan=lifespan,
         exception_handlers={
             HTTPException: partial(_http_exception, shown),

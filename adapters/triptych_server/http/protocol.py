@@ -33,6 +33,24 @@ _INVALID = Problem(status=400, code="INVALID_REQUEST", message="this is not a re
 _TOO_LARGE = Problem(status=431, code="HEADERS_TOO_LARGE", message="the head is too large")
 
 
+class _Connection(h11.Connection):
+    """Sends an answer's head together with its body, where the body is all there: each send wakes
+    the client, which costs more than the rest of the protocol."""
+
+    _head = b""
+
+    def send(self, event: Any) -> Any:
+        """Return what is to be sent; "" for a head whose body follows at once."""
+        sent = super().send(event) or b""
+        if type(event) is h11.Response and any(
+            name == b"content-length" for name, _ in event.headers
+        ):
+            self._head = sent
+            return b""
+        head, self._head = self._head, b""
+        return head + sent
+
+
 class HeadProtocol(H11Protocol):
     """uvicorn's protocol for HTTP/1.1, with limits of time where uvicorn has none.
 
@@ -55,6 +73,10 @@ class HeadProtocol(H11Protocol):
     _has_ended = False
     _head: asyncio.TimerHandle | None = None
     _read: asyncio.TimerHandle | None = None
+
+    def __init__(self, config: uvicorn.Config, *args: Any, **options: Any) -> None:
+        super().__init__(config, *args, **options)
+        self.conn = _Connection(h11.SERVER, config.h11_max_incomplete_event_size or 64 << 10)
 
     @classmethod
     def limit(cls, limits: Limits) -> None:

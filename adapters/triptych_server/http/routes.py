@@ -94,9 +94,11 @@ def query_of(request: Request) -> list[tuple[str, str]]:
     Raises:
         ValidationError: they are not UTF-8, or too many.
     """
+    if not (query := request.scope["query_string"]):
+        return []
     try:
         return parse_qsl(
-            request.scope["query_string"].decode("ascii"),
+            query.decode("ascii"),
             keep_blank_values=True,
             errors="strict",
             max_num_fields=_MOST_PAIRS,

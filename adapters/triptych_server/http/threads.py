@@ -20,6 +20,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
+import anyio
+
 from triptych.records import Mode
 from triptych.runtime import SEARCHES, WouldWaitError
 from triptych.service import KnowledgeBase
@@ -117,7 +119,8 @@ class Threads:
             except asyncio.CancelledError:
                 if abandoned is not None:
                     abandoned()
-                    await asyncio.wait({ended})
+                    with anyio.CancelScope(shield=True):  # one of anyio would end this wait, too
+                        await asyncio.wait({ended})
                 raise
         return made.result()[0]
 

@@ -5,13 +5,14 @@ Stdin and stdout carry only messages of the protocol.
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import logging
 import os
 import signal
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from contextlib import nullcontext
 from typing import Any, Final, NoReturn, TypeVar
 
@@ -25,7 +26,7 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 
 from triptych import __version__
-from triptych.deadlines import CancelScope, deadline
+from triptych.deadlines import deadline
 from triptych.errors import CancelledError, NotFoundError, TriptychError, ValidationError
 from triptych.service import KnowledgeBase
 from triptych_adapters.tools import (
@@ -36,8 +37,10 @@ from triptych_adapters.tools import (
     clip,
     knowledge_tools,
 )
+from triptych_adapters.wire import read_arguments
 from triptych_adapters.wire.errors import is_failure, public_error
 from triptych_server.http.server import sender_of
+from triptych_server.http.threads import Threads, short_name
 from triptych_server.mcp.resources import TEMPLATES, Resources
 
 LOGGER: Final = "triptych.mcp"
@@ -149,7 +152,7 @@ class _Handlers:
         self._options = options
         self._others = others
         self._own = {} if service is None else _tools(service, options, others)
-        self._limiter: anyio.CapacityLimiter | None = None
+        self._threads = Threads(_THREADS, "triptych-mcp", short=True)
         # By which header checks go: arguments mirrored in headers, of which there are none.
         self.schemas = {name: dict(tool.parameters) for name, tool in self._own.items()}
 
@@ -163,12 +166,16 @@ class _Handlers:
         # Those of a key are made for each request, which takes less than a millisecond.
         return self._own or _tools(self._service_of(ctx), self._options, self._others)
 
-    async def _run(self, ctx: Any, call: Callable[[], _T], progress: Progress | None = None) -> _T:
-        if self._limiter is None:  # made in the event loop, which it belongs to
-            self._limiter = anyio.CapacityLimiter(_THREADS)
+    async def _run(
+        self,
+        ctx: Any,
+        call: Callable[[], _T],
+        progress: Progress | None = None,
+        name: Hashable = None,
+    ) -> _T:
         turn = None if ctx.request is None else sender_of(ctx.request.scope).turn()
         async with turn or nullcontext():
-            return await _called(call, self._options.seconds, self._limiter, progress)
+            return await _called(call, self._options.seconds, self._threads, progress, name)
 
     # Tools
 
@@ -188,7 +195,11 @@ class _Handlers:
         arguments = params.arguments or {}
         failed, unready = True, self._options.unready()
         try:
-            answer = await self._run(ctx, lambda: tool.answer(arguments), _reported(ctx, tool.name))
+            given = read_arguments(tool.name, tool.parameters, arguments)
+            named = "search" if tool.name == "knowledge_search" else ""
+            name = short_name(named, self._service_of(ctx), given)
+            reported = _reported(ctx, tool.name)
+            answer = await self._run(ctx, lambda: tool.run(given), reported, name)
             if unready:
                 answer = {**answer, "warnings": [unready, *answer.get("warnings", ())]}
             failed = False
@@ -309,8 +320,10 @@ def _check_first_page(params: Any) -> None:
         raise MCPError(types.INVALID_PARAMS, "there is only one page: leave the cursor out")
 
 
-def _reported(ctx: Any, name: str) -> Progress:
-    """Report the elapsed time of a call to a client that requested progress."""
+def _reported(ctx: Any, name: str) -> Progress | None:
+    """Report the elapsed time of a call to a client, if it requested progress."""
+    if not ctx.meta or ctx.meta.get("progress_token") is None:
+        return None
 
     async def report(seconds: float) -> None:
         await ctx.session.report_progress(round(seconds, 1), None, f"{name}: {seconds:.0f} s")
@@ -324,40 +337,25 @@ def _reported(ctx: Any, name: str) -> Progress:
 async def _called(
     call: Callable[[], _T],
     seconds: float | None,
-    limiter: anyio.CapacityLimiter,
+    threads: Threads,
     progress: Progress | None,
+    name: Hashable,
 ) -> _T:
-    """Run ``call`` in a thread of ``limiter`` and return its answer.
+    """Run ``call`` in one of ``threads``, or as `Threads.call` has it with a ``name``.
 
     If it is cancelled, it cancels the call and waits until the call has stopped at its next check.
 
     Raises:
         CancelledError: the call took longer than ``seconds``.
     """
-    answer: list[_T] = []
-    failure: Exception | None = None
     with deadline(seconds) as scope:
-        async with anyio.create_task_group() as group:
-            group.start_soon(_watch, scope)
-            if progress is not None:
-                group.start_soon(_tick, progress)
-            try:
-                # The thread has a copy of the context, and in it the deadline.
-                answer.append(await anyio.to_thread.run_sync(call, limiter=limiter))
-            except Exception as error:  # noqa: BLE001 - raised below, out of the group
-                failure = error
-            group.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
-    return answer[0]
-
-
-async def _watch(scope: CancelScope) -> None:
-    try:
-        await anyio.sleep_forever()
-    finally:
-        # Also when the call has ended, where it does nothing.
-        scope.cancel()
+        ticking = None if progress is None else asyncio.ensure_future(_tick(progress))
+        try:
+            return await threads.call(call, abandoned=scope.cancel, name=name)
+        finally:
+            if ticking is not None:
+                ticking.cancel()
+                await asyncio.wait({ticking})
 
 
 async def _tick(progress: Progress) -> None:

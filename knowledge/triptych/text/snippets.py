@@ -86,21 +86,15 @@ def _occurrences(folded: str, terms: Sequence[str]) -> list[tuple[int, int, int]
     """Return (start, end, number of the term) of what is found, sorted."""
     found: list[tuple[int, int, int]] = []
     for number, (term, without_y, inside_words, forms) in enumerate(_sought(tuple(terms))):
-        if (first := folded.find(term)) >= 0:
-            width = len(term)
-            places = _places(folded, term, first, inside_words)
-            found += [(start, start + width, number) for start in places]
-        elif without_y and (first := folded.find(without_y)) >= 0:
-            width = len(without_y)
-            places = _places(folded, without_y, first, inside_words)
-            found += [(start, start + width, number) for start in places]
+        if (first := folded.find(term)) < 0 and without_y:
+            term, first = without_y, folded.find(without_y)
+        if first >= 0:
+            _add_places(found, folded, term, first, number, inside_words)
         for form in forms:
-            ends = [start + len(form) for start in _places(folded, form, folded.find(form))]
-            found += [
-                (end - len(form), end, number)
-                for end in ends
-                if not folded[end : end + 1].isalnum()
-            ]
+            if (first := folded.find(form)) >= 0:
+                places: list[tuple[int, int, int]] = []
+                _add_places(places, folded, form, first, number)
+                found += [each for each in places if not folded[each[1] : each[1] + 1].isalnum()]
     found.sort()
     return found
 
@@ -121,16 +115,21 @@ def _sought(terms: tuple[str, ...]) -> Sequence[tuple[str, str, bool, tuple[str,
     ]
 
 
-def _places(folded: str, text: str, first: int, inside_words: bool = False) -> list[int]:
-    """Return where the occurrences of ``text`` from ``first`` on start, those inside words left
+def _add_places(
+    found: list[tuple[int, int, int]],
+    folded: str,
+    text: str,
+    first: int,
+    number: int,
+    inside_words: bool = False,
+) -> None:
+    """Add to ``found`` the occurrences of ``text`` from ``first`` on, those inside words left
     out."""
-    places: list[int] = []
-    position, left = first, _OCCURRENCES
+    position, left, width = first, _OCCURRENCES, len(text)
     while position >= 0 and left:
         if inside_words or position == 0 or not folded[position - 1].isalnum():
-            places.append(position)
+            found.append((position, position + width, number))
         position, left = folded.find(text, position + 1), left - 1
-    return places
 
 
 def _best_window(found: list[tuple[int, int, int]], length: int) -> tuple[int, int]:

@@ -11,6 +11,7 @@ import hashlib
 import importlib
 import math
 import os
+import re
 import sys
 import tempfile
 import threading
@@ -156,12 +157,16 @@ def _pieces() -> regex.Pattern[str]:
 
 
 @cache
-def _texts() -> regex.Pattern[str]:
-    """What `_pieces` matches, without saying what it is: all at once."""
+def _texts(is_ascii: bool) -> Callable[[str], list[str]]:
+    """Finds what `_pieces` matches, without saying what it is: all at once."""
+    if is_ascii:  # twice as fast
+        return re.compile(
+            r" ?[a-z]+|[A-Za-z]+|[0-9]+|[ \t\v\f]+|[\r\n]+|[!-/:-@\[-`{-~]+|.", re.DOTALL
+        ).findall
     return regex.compile(
         r" ?[a-z]+|\p{Latin}+|[0-9]+|[^\S\r\n]+|[\r\n]+|[!-/:-@\[-`{-~]+|.",
         regex.V1 | regex.DOTALL,
-    )
+    ).findall
 
 
 def estimate_tokens(text: str) -> int:
@@ -178,7 +183,8 @@ def estimate_tokens(text: str) -> int:
     anywhere but in or before a word, or in a run of blanks, is not estimated above the sum of its
     pieces.
     """
-    return math.ceil(round(sum(map(_COSTS.__getitem__, _texts().findall(text))), 6))
+    pieces = _texts(text.isascii())(text)
+    return math.ceil(round(sum(map(_COSTS.__getitem__, pieces)), 6))
 
 
 class _Costs(dict[str, float]):
@@ -197,6 +203,8 @@ _COSTS: Final = _Costs()
 
 
 def _cost(piece: str) -> float:
+    if piece.isascii() and piece.islower() and piece.lstrip(" ").isalpha():  # most of a text
+        return 1 if len(piece) < 7 else 1 + (len(piece) - 6) / 4
     found = _pieces().match(piece)
     assert found is not None
     kind, length = found.lastgroup, found.end() - found.start()
