@@ -29,7 +29,7 @@ class WordAnalyzer:
     def variants(self, text: str) -> dict[str, tuple[str, ...]]:
         return {term: (term,) for term in self.analyze_query(text)}
 
-    def numbering(self, terms: dict[str, int]) -> WordNumbering:
+    def numbering(self, terms: dict[str, int], compiled: object = None) -> WordNumbering:
         return WordNumbering(self, terms)
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from triptych.records import SparseVector
 from triptych.text import TEXT_WEIGHT, Analyzer, headings_in
 from triptych.text.term_ids import Encoded
+from triptych_backends.index import kernels
 from triptych_backends.index.change_log import Unit
 from triptych_backends.index.quantization import VectorRows, make_signs
 from triptych_backends.index.segment import (
@@ -112,7 +113,8 @@ class TermDictionary:
     def __init__(self, analyzer: Analyzer) -> None:
         self.terms = Dictionary()
         self.headings = Dictionary()
-        numbering = analyzer.numbering(self.terms.numbers)
+        runs = None if kernels.compiled is None else kernels.compiled.runs
+        numbering = analyzer.numbering(self.terms.numbers, runs)
         self.encode_all = numbering.encode_all
         self.in_language = numbering.in_language
 

@@ -149,9 +149,9 @@ Effort = Literal["little", "usual", "all"]
 # More units than this are never merged into one segment: it bounds the memory of a merge.
 MAX_MERGED = 200_000
 FAN_IN = 8
-# While a bulk write goes on: at eight, merges were a fifth of its index's time, and all segments
-# are merged when it has ended.
-BULK_FAN_IN = 16
+# While a bulk write goes on: at sixteen, merges were a fifth of its index's time, and a first
+# search could wait seconds for one. All segments are merged when it has ended.
+BULK_FAN_IN = 32
 # Segments of fewer units are all of one size class.
 SMALL = 4_096
 # So few units are one segment: every segment costs a search half a millisecond, and merging these

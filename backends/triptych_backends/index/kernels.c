@@ -18,7 +18,7 @@
 #error "float is computed wider than it is: the answers would differ from NumPy's"
 #endif
 /* As in `kernels.py`: raised with every change of what a function takes or gives. */
-#define VERSION 5
+#define VERSION 6
 #if defined(__GNUC__)
 #define INLINE static inline __attribute__((always_inline))
 INLINE int count_bits(uint64_t word) { return __builtin_popcountll(word); }
@@ -291,6 +291,67 @@ static PyObject *find(PyObject *Py_UNUSED(module), PyObject *args) {
     release(&arrays);
     if (!done) Py_CLEAR(found);
     return found;
+}
+
+/* runs((data, kept, keys, values, *, starts, ends, found)): how many runs of bytes that are kept a text has. Where
+   each starts and ends is written to the last arrays, and the value of it that the hash table of `_RunTable` has;
+   -1 for none, and for what is longer than a key. */
+static PyObject *runs(PyObject *Py_UNUSED(module), PyObject *args) {
+    enum { KEY = 16, BLOCK = 64 };
+    PyObject *given;
+    Arrays arrays;
+    int64_t count = 0;
+    if (!PyArg_ParseTuple(args, "O!", &PyTuple_Type, &given)) return NULL;
+    int done = take(&arrays, given, "1184.884");
+    if (!done) goto end;
+    const uint8_t *data = arrays.items[0], *kept = arrays.items[1];
+    const uint64_t *keys = arrays.items[2], slots = (uint64_t)arrays.counts[3];
+    const int32_t *values = arrays.items[3];
+    int64_t *starts = arrays.items[4], *ends = arrays.items[5];
+    int32_t *found = arrays.items[6];
+    const int64_t size = arrays.counts[0], room = size / 2 + 1;
+    if (arrays.counts[1] != 256 || slots < 2 || slots & (slots - 1) || arrays.counts[2] / 2 != arrays.counts[3] ||
+        arrays.counts[2] % 2 || arrays.counts[4] < room || arrays.counts[5] < room || arrays.counts[6] < room) {
+        done = refuse(PyExc_ValueError, "arrays of runs differ in length");
+        goto end;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    int shift = 64;
+    while ((uint64_t)1 << (64 - shift) < slots) shift--;
+    for (int64_t at = 0; at < size;) {
+        /* The places of a block are on their way to the cache before the first of them is read. */
+        uint64_t wanted[BLOCK][2] = {{0}}, places[BLOCK];
+        int64_t first = count;
+        for (; count - first < BLOCK; count++) {
+            while (at < size && !kept[data[at]]) at++;
+            if (at == size) break;
+            starts[count] = at;
+            while (at < size && kept[data[at]]) at++;
+            ends[count] = at;
+            uint64_t *key = wanted[count - first];
+            int64_t length = at - starts[count];
+            memcpy(key, data + starts[count], (size_t)(length < KEY ? length : KEY));
+            uint64_t mixed = key[0] * 0x9E3779B97F4A7C15u ^ key[1] * 0x6A09E667F3BCC909u;
+            uint64_t place = places[count - first] = mixed * 0x9E3779B97F4A7C15u >> shift;
+            FETCH(keys + 2 * place);
+            FETCH(values + place);
+        }
+        for (int64_t run = first; run < count; run++) {
+            const uint64_t *key = wanted[run - first];
+            uint64_t place = places[run - first];
+            found[run] = -1;
+            if (ends[run] - starts[run] > KEY) continue;
+            for (uint64_t tried = 0; tried < slots && values[place] != -1; tried++, place = (place + 1) & (slots - 1))
+                if (keys[2 * place] == key[0] && keys[2 * place + 1] == key[1]) {
+                    found[run] = values[place];
+                    break;
+                }
+        }
+    }
+    Py_END_ALLOW_THREADS
+end:
+    release(&arrays);
+    return done ? PyLong_FromLongLong(count) : NULL;
 }
 
 /* bm25((ids, counts, lengths, offsets, counting, *, units, scores), terms, numbers, slope, base, bar): how many
@@ -630,6 +691,7 @@ static PyMethodDef functions[] = {
     {"bm25", bm25, METH_VARARGS, NULL},
     {"find", find, METH_VARARGS, NULL},
     {"holds", holds, METH_VARARGS, NULL},
+    {"runs", runs, METH_VARARGS, NULL},
     {"scan", scan, METH_VARARGS, NULL},
     {"shortlist", shortlist, METH_VARARGS, NULL},
     {"use", use, METH_VARARGS, NULL},

@@ -25,6 +25,7 @@ from triptych.text.term_ids import (
     CACHE_RUN_LENGTH,
     CACHE_RUN_TERMS,
     CACHE_RUNS,
+    Compiled,
     Numbering,
     prefix_of,
 )
@@ -213,14 +214,19 @@ class Analyzer:
             self._query_runs[run] = terms, wanted
         return terms, wanted
 
-    def numbering(self, terms: dict[str, int]) -> Numbering:
+    def numbering(
+        self,
+        terms: dict[str, int],
+        compiled: Compiled | None = None,
+    ) -> Numbering:
         """Return an encoder of texts as numbers of ``terms``, to which it adds new terms.
 
-        Two threads must not use the same ``terms`` at the same time.
+        Two threads must not use the same ``terms`` at the same time. ``compiled`` is the kernel
+        ``runs`` of an index, which makes it faster.
         """
         clues = None if self._clues is None else NumberedClues(self._clues, terms)
-        foreign = cache(lambda language: self._foreign[language].numbering(terms))
-        return Numbering(self._runs, terms, _runs, _KEPT, foreign, clues)
+        foreign = cache(lambda language: self._foreign[language].numbering(terms, compiled))
+        return Numbering(self._runs, terms, _runs, _KEPT, foreign, clues, compiled)
 
     def _analyze_run(self, run: str) -> tuple[str, ...]:
         word = run.strip(".'")

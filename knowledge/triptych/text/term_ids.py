@@ -48,6 +48,10 @@ Encoded = tuple[NDArray[np.int32], NDArray[np.int64]]
 """The numbers of texts' terms, one text after the other, and how many each has."""
 
 
+Compiled = Callable[[tuple[IntArray, ...]], int]
+"""The kernel ``runs`` of an index: it cuts a text in ASCII, and looks its runs up in a table."""
+
+
 class Runs(Protocol):
     """The terms of runs of characters without a separator."""
 
@@ -71,9 +75,10 @@ class Numbering(dict[str, "int | tuple[int, ...]"]):
         kept: for each byte whether it belongs to a run in an ASCII text, shape (256,).
         foreign: gives what numbers the texts in a language.
         clues: what tells the language of a text; None if all are in one.
+        compiled: the kernel that cuts texts and looks their runs up; None for NumPy.
     """
 
-    __slots__ = ("_clues", "_foreign", "_kept", "_runs", "_split", "_table", "_terms")
+    __slots__ = ("_clues", "_compiled", "_foreign", "_kept", "_runs", "_split", "_table", "_terms")
 
     def __init__(
         self,
@@ -83,8 +88,10 @@ class Numbering(dict[str, "int | tuple[int, ...]"]):
         kept: Sequence[bool],
         foreign: Callable[[str], Numbering],
         clues: NumberedClues | None,
+        compiled: Compiled | None,
     ) -> None:
         super().__init__()
+        self._compiled = compiled
         self._foreign = foreign
         self._clues = clues
         self._runs = runs
@@ -161,38 +168,37 @@ class Numbering(dict[str, "int | tuple[int, ...]"]):
         # The longest key may be read after the last run.
         joined = "\n".join(["", *texts, "\0" * _KEY])
         data = np.frombuffer(joined.encode("ascii"), np.uint8)
-        kept = self._kept[data]
-        edges = np.flatnonzero(kept[1:] != kept[:-1]) + 1
-        starts, ends = edges[0::2], edges[1::2]
-        values = self._look_up(joined, data, starts, ends)
+        starts, ends, values = self._cut(data)
+        missing = np.flatnonzero(values == _EMPTY)
+        keys = _keys(data, starts[missing], ends[missing])
+        # What the first ones teach the table, the others find there.
+        most = _LEARNT_AT_ONCE
+        while len(missing):
+            self._learn(joined, keys[:most], values, starts, ends, missing[:most])
+            missing, keys = missing[most:], keys[most:]
+            found = self._table.find(keys, np.flatnonzero((ends - starts)[missing] <= _KEY))
+            values[missing] = found
+            missing, keys = missing[found == _EMPTY], keys[found == _EMPTY]
+            most *= 2
         text_ends = np.cumsum([len(text) + 1 for text in texts], dtype=np.int64)
         runs = np.searchsorted(starts, text_ends + 1)
         numbers, run_ends = self._table.expanded(values)
         bounds = np.concatenate(([0], run_ends))[np.concatenate(([0], runs))]
         return numbers, np.diff(bounds)
 
-    def _look_up(
-        self, joined: str, data: NDArray[np.uint8], starts: IntArray, ends: IntArray
-    ) -> NDArray[np.int32]:
-        """What the table has for each run, or then has."""
-        # Each place's next 16 bytes are an item of their own, which is copied at once.
-        windows = np.ndarray((len(data) - _KEY,), _ITEM, data, strides=(1,))
-        keys = windows[starts].view(np.uint64).reshape(-1, 2)
-        sizes = ends - starts
-        keys &= _MASKS[np.minimum(sizes, _KEY)]
-        values = self._table.find(keys, np.flatnonzero(sizes <= _KEY))
-        missing = np.flatnonzero(values == _EMPTY)
-        # What the first ones teach the table, the others find there.
-        most = _LEARNT_AT_ONCE
-        while len(missing):
-            self._learn(joined, keys, values, starts, ends, missing[:most])
-            missing = missing[most:]
-            values[missing] = self._table.find(
-                keys[missing], np.flatnonzero(sizes[missing] <= _KEY)
-            )
-            missing = missing[values[missing] == _EMPTY]
-            most *= 2
-        return values
+    def _cut(self, data: NDArray[np.uint8]) -> tuple[IntArray, IntArray, NDArray[np.int32]]:
+        """Where each run starts and ends, and what the table has for it."""
+        if self._compiled is not None:
+            room = len(data) // 2 + 1
+            starts, ends = np.empty(room, np.int64), np.empty(room, np.int64)
+            values = np.empty(room, np.int32)
+            count = self._compiled((data, self._kept, *self._table.arrays, starts, ends, values))
+            return starts[:count], ends[:count], values[:count]
+        kept = self._kept[data]
+        edges = np.flatnonzero(kept[1:] != kept[:-1]) + 1
+        starts, ends = edges[0::2], edges[1::2]
+        short = np.flatnonzero(ends - starts <= _KEY)
+        return starts, ends, self._table.find(_keys(data, starts, ends), short)
 
     def _learn(
         self,
@@ -203,15 +209,16 @@ class Numbering(dict[str, "int | tuple[int, ...]"]):
         ends: IntArray,
         missing: IntArray,
     ) -> None:
-        """Work out the values of the runs that are ``missing``, and keep them."""
+        """Work out the values of the runs that are ``missing``, whose keys these are."""
         pairs = zip(starts[missing].tolist(), ends[missing].tolist(), strict=True)
         runs = [joined[start:end] for start, end in pairs]
-        new = dict(zip(runs, missing.tolist(), strict=True))
+        new = dict(zip(runs, range(len(runs)), strict=True))
         self._runs.learn([run for run in new if run not in self])
         value_of = {run: self._value(run) for run in new}
-        values[missing] = [value_of[run] for run in runs]
+        learnt = np.array([value_of[run] for run in runs], np.int32)
+        values[missing] = learnt
         places = np.array([at for run, at in new.items() if len(run) <= _KEY], np.int64)
-        self._table.add(keys[places], values[places])
+        self._table.add(keys[places], learnt[places])
 
     def _value(self, run: str) -> int:
         # A run that the table holds is not kept here as well.
@@ -231,6 +238,15 @@ class Numbering(dict[str, "int | tuple[int, ...]"]):
         if len(found) == 1:
             return terms.setdefault(found[0], len(terms))
         return tuple([terms.setdefault(term, len(terms)) for term in found])
+
+
+def _keys(data: NDArray[np.uint8], starts: IntArray, ends: IntArray) -> NDArray[np.uint64]:
+    """The first 16 bytes of each run, filled up with zeros, shape (runs, 2)."""
+    # Each place's next 16 bytes are an item of their own, which is copied at once.
+    windows = np.ndarray((len(data) - _KEY,), _ITEM, data, strides=(1,))
+    keys = windows[starts].view(np.uint64).reshape(-1, 2)
+    keys &= _MASKS[np.minimum(ends - starts, _KEY)]
+    return keys
 
 
 def split_encoded(encoded: Encoded) -> list[NDArray[np.int32]]:
@@ -257,6 +273,11 @@ class _RunTable:
         self._numbers: dict[tuple[int, ...], int] = {}
         self._terms = array("i")
         self._bounds = array("q", [0])
+
+    @property
+    def arrays(self) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
+        """The keys of all slots, shape (slots, 2), and their values."""
+        return self._keys, self._values
 
     def _clear(self, slots: int) -> None:
         self._keys = np.zeros((slots, 2), np.uint64)

@@ -14,6 +14,7 @@ from hypothesis import given, settings, strategies as st
 from support.examples import examples
 from support.rows import each_row
 from triptych.runtime import SEARCHES
+from triptych.text import get_analyzer
 from triptych_backends.index import bm25, kernels, quantization
 from triptych_backends.index.quantization import (
     Probe,
@@ -514,3 +515,45 @@ def test_another_thread_searches_while_a_kernel_runs_over_many_rows() -> None:
         with SEARCHES.taken():
             assert kernels.run(kernel, kernels.LONG + (not short)) is not short
         searched.wait(timeout=60)
+
+
+@settings(max_examples=examples(100))
+@given(
+    st.lists(
+        st.lists(st.text(st.sampled_from("abcXYZ09_.'+# ,\n\t\0\x7fé")) | st.text()), max_size=4
+    ),
+    st.integers(0, 3_000),
+)
+def test_runs_have_the_numbers_that_numpy_gives_them(batches: list[list[str]], many: int) -> None:
+    # Of all lengths about that of a key, and so many that the table grows under them.
+    words = [f"{number:x}".rjust(1 + number % 19, "q") for number in range(many)]
+    ours, theirs = {}, {}
+    analyzer = get_analyzer()
+    fast, plain = analyzer.numbering(ours, compiled.runs), analyzer.numbering(theirs)
+    for texts in [*batches, [" ".join(words)], *batches, [",".join(words), "a" * 16, "a" * 17]]:
+        for one, other in zip(fast.encode_all(texts), plain.encode_all(texts), strict=True):
+            np.testing.assert_array_equal(one, other)
+    assert list(ours.items()) == list(theirs.items())
+
+
+def runs_of(data: bytes, kept: bytes, keys: np.ndarray, values: np.ndarray, room: int):
+    found = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int32)
+    arrays = np.frombuffer(data, np.uint8), np.frombuffer(kept, np.uint8), keys, values
+    count = compiled.runs((*arrays, *found))
+    return [each[:count].tolist() for each in found]
+
+
+def test_runs_end_with_their_text_and_a_full_table_ends_the_search() -> None:
+    full = np.ones((4, 2), np.uint64), np.full(4, 7, np.int32)
+    assert runs_of(b"ab c", b"\1" * 256, *full, 3) == [[0], [4], [-1]]
+    assert runs_of(b"", b"\1" * 256, *full, 1) == [[], [], []]
+    assert runs_of(b"abc", b"\0" * 256, *full, 2) == [[], [], []]
+
+
+@pytest.mark.parametrize("wrong", ["kept", "slots", "keys", "room"])
+def test_runs_refuse_arrays_that_do_not_fit(wrong: str) -> None:
+    slots = 3 if wrong == "slots" else 4
+    keys = np.zeros((slots + (wrong == "keys"), 2), np.uint64)
+    kept = b"\1" * (255 if wrong == "kept" else 256)
+    with pytest.raises(ValueError, match="differ in length"):
+        runs_of(b"abcd", kept, keys, np.zeros(slots, np.int32), 2 if wrong == "room" else 3)
