@@ -102,14 +102,12 @@ class DatasetIndex:
 
     @property
     def is_crowded(self) -> bool:
-        """True when a published field has several segments too many, as a bulk write leaves it."""
+        """True when a field has published several segments too many, as a bulk write leaves it."""
         snapshot = self.snapshot
         if snapshot is None or self.folder is None:
             return False
-        return any(
-            len(views) > SPARE and all(map(self._is_kept, views)) and has_work(views, "usual")
-            for views in snapshot.fields.values()
-        )
+        fields = [list(filter(self._is_kept, views)) for views in snapshot.fields.values()]
+        return any(len(kept) > SPARE and has_work(kept, "usual") for kept in fields)
 
     def _is_kept(self, view: SegmentReader) -> bool:
         if self.folder is not None:

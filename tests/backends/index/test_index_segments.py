@@ -121,17 +121,31 @@ def test_no_more_than_some_segments_too_many(index, feed, monkeypatch):
         assert_right(index, feed)
 
 
+@pytest.mark.parametrize("rest", [0, 3])
 def test_a_process_that_finds_many_segments_merges_them(
-    bulk, index, feed, tmp_path, monkeypatch, caplog
+    bulk, index, feed, tmp_path, monkeypatch, caplog, rest
 ):
     monkeypatch.setattr(compact, "ONE_SEGMENT", 0)
     in_parts(bulk, feed, 10, 10, 10, 10, 10)
-    bulk.close()
+    bulk.close(publish=False)
+    put(feed, 50, 50 + rest)
     assert_right(index, feed)
-    wait_until("the segments are merged", lambda: sizes(index) == [50])
+    wait_until("the segments are merged", lambda: sizes(index) == [50 + rest])
     assert_right(index, feed)
     wait_until("they are published", lambda: len(named(tmp_path)) == 1)
     assert caplog.records == []
+
+
+def test_a_process_that_closes_merges_them_though_little_is_new(
+    bulk, index, feed, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(compact, "ONE_SEGMENT", 0)
+    in_parts(bulk, feed, 10, 10, 10, 10, 10)
+    put(feed, 50, 53)
+    bulk.views("x", "chunk")
+    bulk.close()
+    assert sizes(index) == [53]
+    assert len(named(tmp_path)) == 1
 
 
 def test_replaced_files_are_removed_and_late_readers_find_the_new(bulk, index, feed, tmp_path):
