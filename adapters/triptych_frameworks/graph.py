@@ -122,8 +122,7 @@ def knowledge_node(
 
     def knowledge(state: Mapping[str, Any]) -> dict[str, Any]:
         if service is None:
-            warning = "no knowledge base was given to this node: nothing was searched"
-            return _added({}, [], [warning], own)
+            return _added({}, [], ["this node has no knowledge base: nothing was searched"], own)
         text = _text(state, query_key)
         allowed = None if datasets is None else tuple(own)
         chosen = _chosen(state.get(dataset_key), dataset_key, allowed)

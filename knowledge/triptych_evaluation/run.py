@@ -143,19 +143,18 @@ def evaluate(
     answerable = tuple(query for query in every if not query.unanswerable)
     collection = attrs.evolve(collection, queries=answerable)
     _check_numbers(collection, cutoffs, budgets)
+    in_chunks = granularity is Granularity.CHUNK
     run = EvaluationRun(
         service=service,
         dataset_id=dataset_id,
         granularity=granularity,
         depth=max(cutoffs),
         cutoffs=tuple(cutoffs),
-        budgets=tuple(budgets) if granularity is Granularity.CHUNK else (),
+        budgets=tuple(budgets) if in_chunks else (),
         count_tokens=count_tokens,
         least_grade=check_whole(least_grade, "least_grade", least=1),
     )
-    targets = find_targets(
-        service, dataset_id, collection, passages=granularity is Granularity.CHUNK
-    )
+    targets = find_targets(service, dataset_id, collection, passages=in_chunks)
     stats = service.stats(dataset_id)[0]
     views = {name: service.pipeline(name) for name in pipelines}
     results: dict[str, ModeResult] = {}
@@ -167,23 +166,18 @@ def evaluate(
         in_mode = attrs.evolve(run, view=views.get(mode))
         try:
             ran = in_mode.run(mode, collection.queries, targets, progress)
-            checks = check_answers(in_mode, mode, every)
-            results[str(mode)] = attrs.evolve(ran, checks=checks)
+            results[str(mode)] = attrs.evolve(ran, checks=check_answers(in_mode, mode, every))
         except NotAvailableError as error:
             if modes is not None or mode is Mode.BM25 or mode in views:
                 raise
-            warnings.append(
-                f"mode {str(mode)!r} is left out, because it could serve no query: {error}"
-            )
+            told = f"mode {str(mode)!r} is left out, because it could serve no query: {error}"
+            warnings.append(told)
     return Evaluation(
         collection=collection.name,
         granularity=granularity,
         query_ids=tuple(query.query_id for query in collection.queries),
         modes=results,
-        configuration={
-            **_configuration(run, stats),
-            "pipelines": {name: described(service.pipelines[name]) for name in views},
-        },
+        configuration=_configuration(run, stats, {name: service.pipelines[name] for name in views}),
         warnings=tuple(warnings),
         questions={query.query_id: query.text for query in collection.queries},
     )
@@ -334,7 +328,9 @@ def _check_numbers(collection: Collection, cutoffs: Sequence[int], budgets: Sequ
             check_whole(number, what, least=1)
 
 
-def _configuration(run: EvaluationRun, stats: triptych.DatasetStats) -> dict[str, Any]:
+def _configuration(
+    run: EvaluationRun, stats: triptych.DatasetStats, pipelines: Mapping[str, Pipeline]
+) -> dict[str, Any]:
     config = stats.config
     counter = run.count_tokens
     return {
@@ -357,6 +353,7 @@ def _configuration(run: EvaluationRun, stats: triptych.DatasetStats) -> dict[str
         "budgets": list(run.budgets),
         "token_counter": getattr(counter, "__qualname__", type(counter).__qualname__),
         "least_grade": run.least_grade,
+        "pipelines": {name: described(each) for name, each in pipelines.items()},
     }
 
 

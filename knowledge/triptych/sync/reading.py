@@ -174,19 +174,7 @@ class FileReader:
         if parsed is None:
             known = SyncRecord(stat, sha256, signature, LEFT_OUT)
             return ParsedCandidate(task=task, outcome="left out", known=known)
-        metadata = dict(parsed.metadata)
-        if fetched.url:
-            metadata["source_url"] = fetched.url
-        if fetched.revision:
-            metadata[_REVISION] = fetched.revision
-        if self._metadata is not None:
-            shown = SourceFile(
-                name=file.name,
-                path=file.root.path / file.relative if isinstance(file.root, SyncRoot) else None,
-                content=parsed.content,
-                metadata=dict(metadata),
-            )
-            metadata |= _described(self._metadata, shown)
+        metadata = self._metadata_of(file, fetched, parsed)
         system = SystemData(outline=parsed.outline, sync_root=file.root.key)
         document = NewDocument(
             name=file.name,
@@ -211,6 +199,22 @@ class FileReader:
             and same_metadata(info.metadata, metadata),
             notes=parsed.notes,
         )
+
+    def _metadata_of(self, file: File, fetched: Fetched, parsed: ParsedFile) -> Metadata:
+        metadata = dict(parsed.metadata)
+        if fetched.url:
+            metadata["source_url"] = fetched.url
+        if fetched.revision:
+            metadata[_REVISION] = fetched.revision
+        if self._metadata is not None:
+            shown = SourceFile(
+                name=file.name,
+                path=file.root.path / file.relative if isinstance(file.root, SyncRoot) else None,
+                content=parsed.content,
+                metadata=dict(metadata),
+            )
+            metadata |= _described(self._metadata, shown)
+        return metadata
 
     def _read(
         self, task: Task, signature: str
