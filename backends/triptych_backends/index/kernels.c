@@ -18,7 +18,7 @@
 #error "float is computed wider than it is: the answers would differ from NumPy's"
 #endif
 /* As in `kernels.py`: raised with every change of what a function takes or gives. */
-#define VERSION 6
+#define VERSION 7
 #if defined(__GNUC__)
 #define INLINE static inline __attribute__((always_inline))
 INLINE int count_bits(uint64_t word) { return __builtin_popcountll(word); }
@@ -480,8 +480,9 @@ typedef struct {
 
 /* As `quantization.estimate`. */
 INLINE void estimate_block(const Signs *s, int64_t from, int64_t count) {
-    uint64_t differ[BLOCK] = {0};
-    for (int64_t w = 0; w < s->width; w++) {
+    uint64_t differ[BLOCK];
+    for (int64_t i = 0; i < count; i++) differ[i] = (uint64_t)count_bits(s->words[from + i] ^ s->mine[0]);
+    for (int64_t w = 1; w < s->width; w++) {
         const uint64_t *word = s->words + w * s->rows + from, mine = s->mine[w];
         for (int64_t i = 0; i < count; i++) differ[i] += (uint64_t)count_bits(word[i] ^ mine);
     }
@@ -513,55 +514,33 @@ INLINE void multiply(MULTIPLIED) {
     }
 }
 
+#define LISTED const float *values, int64_t rows, float bar, int32_t *listed, float *kept
+INLINE uint64_t bits_above(const float *values, int64_t count, float bar) {
+    uint64_t bits = 0;
+    for (int64_t i = 0; i < count; i++) bits |= (uint64_t)(values[i] >= bar) << i;
+    return bits;
+}
+
 /* The rows whose value reaches the bar, and their values: how many. Not those of -INFINITY. */
-static int64_t list_above(const float *values, int64_t rows, float bar, int32_t *listed, float *kept) {
+INLINE int64_t list_rows(LISTED) {
     int64_t count = 0;
     if (!(bar > -FLT_MAX)) bar = -FLT_MAX;
     for (int64_t from = 0; from < rows; from += BLOCK) {
-        int64_t size = rows - from < BLOCK ? rows - from : BLOCK;
-        uint64_t above[BLOCK / 8] = {0}; /* a byte each: hardly any is set */
-        for (int64_t i = 0; i < size; i++) ((uint8_t *)above)[i] = values[from + i] >= bar;
-        for (int64_t i = 0; i < size; i++) {
-            if (i % 8 == 0 && !above[i / 8]) i += 7;
-            else if (((uint8_t *)above)[i]) listed[count] = (int32_t)(from + i), kept[count++] = values[from + i];
+        int whole = rows - from >= BLOCK;
+        uint64_t bits = whole ? bits_above(values + from, BLOCK, bar) : bits_above(values + from, rows - from, bar);
+        for (; bits; bits &= bits - 1) {
+            int64_t row = from + lowest_bit(bits);
+            listed[count] = (int32_t)row, kept[count++] = values[row];
         }
     }
     return count;
-}
-
-/* What would stand at `place` if the values were sorted; they are moved. Hoare, Algorithm 65: Find. */
-static float nth(float *values, int64_t count, int64_t place) {
-    for (int64_t low = 0, high = count - 1; low < high;) {
-        float pivot = values[low + (high - low) / 2];
-        int64_t i = low, j = high;
-        while (i <= j) {
-            while (values[i] < pivot) i++;
-            while (values[j] > pivot) j--;
-            if (i > j) break;
-            float moved = values[i];
-            values[i++] = values[j], values[j--] = moved;
-        }
-        if (place > j && place < i) break;
-        if (place <= j) high = j;
-        else low = i;
-    }
-    return values[place];
-}
-
-/* The `limit`-th best of the values, -INFINITY where there are fewer. A sample gives a bar that few pass. */
-static float best_at(const float *values, int64_t rows, int64_t limit, int32_t *listed, float *kept) {
-    int64_t sampled = 0, place = limit / SAMPLE + 6;
-    for (int64_t row = 0; row < rows; row += SAMPLE) kept[sampled++] = values[row];
-    float bar = sampled > 4 * place ? nth(kept, sampled, sampled - place) : -FLT_MAX;
-    int64_t passing = list_above(values, rows, bar, listed, kept);
-    if (passing < limit) passing = list_above(values, rows, -FLT_MAX, listed, kept);
-    return passing < limit ? -INFINITY : nth(kept, passing, passing - limit);
 }
 
 typedef struct {
     const char *name;
     void (*estimate)(const Signs *);
     void (*multiply)(MULTIPLIED);
+    int64_t (*list_above)(LISTED);
 } Level;
 
 /* The loops over vectors, compiled for one kind of processor. */
@@ -571,7 +550,8 @@ typedef struct {
         if (rows) multiply(codes, width, rows, count, query, out); \
         else multiply(codes, width, NULL, count, query, out); \
     } \
-    static const Level name = {#name, estimate_##name, multiply_##name};
+    attribute static int64_t list_##name(LISTED) { return list_rows(values, rows, bar, listed, kept); } \
+    static const Level name = {#name, estimate_##name, multiply_##name, list_##name};
 
 LEVEL(plain, )
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -600,6 +580,35 @@ static PyObject *use(PyObject *Py_UNUSED(module), PyObject *args) {
     for (size_t at = sizeof levels / sizeof *levels; at--;)
         if ((!*name || !strcmp(name, levels[at]->name)) && has(levels[at])) level = levels[at];
     return PyUnicode_FromString(level->name);
+}
+
+/* What would stand at `place` if the values were sorted; they are moved. Hoare, Algorithm 65: Find. */
+static float nth(float *values, int64_t count, int64_t place) {
+    for (int64_t low = 0, high = count - 1; low < high;) {
+        float pivot = values[low + (high - low) / 2];
+        int64_t i = low, j = high;
+        while (i <= j) {
+            while (values[i] < pivot) i++;
+            while (values[j] > pivot) j--;
+            if (i > j) break;
+            float moved = values[i];
+            values[i++] = values[j], values[j--] = moved;
+        }
+        if (place > j && place < i) break;
+        if (place <= j) high = j;
+        else low = i;
+    }
+    return values[place];
+}
+
+/* The `limit`-th best of the values, -INFINITY where there are fewer. A sample gives a bar that few pass. */
+static float best_at(const float *values, int64_t rows, int64_t limit, int32_t *listed, float *kept) {
+    int64_t sampled = 0, place = limit / SAMPLE + 6;
+    for (int64_t row = 0; row < rows; row += SAMPLE) kept[sampled++] = values[row];
+    float bar = sampled > 4 * place ? nth(kept, sampled, sampled - place) : -FLT_MAX;
+    int64_t passing = level->list_above(values, rows, bar, listed, kept);
+    if (passing < limit) passing = level->list_above(values, rows, -FLT_MAX, listed, kept);
+    return passing < limit ? -INFINITY : nth(kept, passing, passing - limit);
 }
 
 static int are_there(const int32_t *rows, int64_t count, int64_t of) {
@@ -637,7 +646,7 @@ static PyObject *scan(PyObject *Py_UNUSED(module), PyObject *args) {
     for (int64_t i = 0; i < dead; i++) scores[gone[i]] = -INFINITY;
     int32_t *places = (int32_t *)(scores + count);
     float bar = (float)((double)best_at(scores, count, limit, places, kept) - margin);
-    listed = list_above(scores, count, bar, places, kept);
+    listed = level->list_above(scores, count, bar, places, kept);
     Py_END_ALLOW_THREADS
 end:
     release(&arrays);
@@ -664,7 +673,7 @@ static PyObject *shortlist(PyObject *Py_UNUSED(module), PyObject *args) {
     const float *scales = arrays.items[6];
     int32_t *rows = (int32_t *)(s.estimates + s.rows);
     float *scores = s.estimates + 2 * s.rows;
-    if (!fits(arrays.items[5], width) || s.rows < 1 || s.rows > INT32_MAX || depth < 0 || stride < 1 ||
+    if (!fits(arrays.items[5], width) || s.rows < 1 || s.rows > INT32_MAX || s.width < 1 || depth < 0 || stride < 1 ||
         arrays.counts[0] != s.rows * s.width || arrays.counts[4] != s.rows * width ||
         arrays.counts[6] != s.rows || arrays.counts[7] / 3 < s.rows)
         done = refuse(PyExc_ValueError, "arrays of one segment differ in length");
@@ -676,9 +685,10 @@ static PyObject *shortlist(PyObject *Py_UNUSED(module), PyObject *args) {
     /* The best of a sample give the bar. */
     int64_t sampled = 0;
     for (int64_t row = 0; row < s.rows; row += stride) scores[sampled++] = s.estimates[row];
-    int64_t place = sampled - depth / stride - 1;
-    float bar = nth(scores, sampled, place > 0 ? place : 0);
-    listed = list_above(s.estimates, s.rows, bar, rows, scores);
+    int64_t best = depth / stride < sampled ? depth / stride + 1 : sampled;
+    float bar = 2 * sampled > s.rows ? nth(scores, sampled, sampled - best)
+                                     : best_at(scores, sampled, best, rows, scores + sampled);
+    listed = level->list_above(s.estimates, s.rows, bar, rows, scores);
     level->multiply(arrays.items[4], width, rows, listed, arrays.items[5], scores);
     for (int64_t i = 0; i < listed; i++) scores[i] = scores[i] * scales[rows[i]] * scale;
     Py_END_ALLOW_THREADS
@@ -687,10 +697,136 @@ end:
     return done ? PyLong_FromLongLong(listed) : NULL;
 }
 
+/* Of one segment: scores of some rows, which these are, and the scales of all. */
+enum { SCORES, PLACES, SCALES };
+
+/* Which of so many segments' rows may be among the `limit` best of all, into `listed`, one segment after the other;
+   how many of each into `counts`. As `vector_search._near`. `all` and `kept` have room for all scores. */
+static void list_near(const Arrays *parts, int64_t count, double norm, double scale, double sure, int64_t limit,
+                      float *all, int32_t *listed, float *kept, int64_t *counts) {
+    int64_t total = 0;
+    for (int64_t p = 0; p < count; total += parts[p++].counts[SCORES])
+        memcpy(all + total, parts[p].items[SCORES], (size_t)parts[p].counts[SCORES] * sizeof(float));
+    double floor = best_at(all, total, limit, listed, kept), step = 0.0;
+    for (int64_t p = 0, i; p < count; p++) {
+        const float *scores = parts[p].items[SCORES], *scales = parts[p].items[SCALES];
+        const int32_t *places = parts[p].items[PLACES];
+        for (i = 0; i < parts[p].counts[SCORES]; i++)
+            if (scores[i] >= floor && scales[places[i]] > step) step = scales[places[i]];
+    }
+    for (int64_t p = 0, i; p < count; p++) {
+        const float *scores = parts[p].items[SCORES], *scales = parts[p].items[SCALES];
+        const int32_t *places = parts[p].items[PLACES];
+        counts[p] = 0;
+        for (i = 0; i < parts[p].counts[SCORES]; i++) {
+            double other = scales[places[i]];
+            double margin = sure * sqrt((norm * norm * (step * step + other * other) + 4 * scale * scale) / 12);
+            if (scores[i] + margin >= floor) listed[counts[p]++] = places[i];
+        }
+        listed += counts[p];
+    }
+}
+
+/* near([(scores, places, scales)], norm, scale, sure, limit): of each segment those of its places, as bytes, whose
+   rows may be among the `limit` best of all. */
+static PyObject *near(PyObject *Py_UNUSED(module), PyObject *args) {
+    PyObject *given, *found = NULL;
+    double norm, scale, sure;
+    long long limit;
+    if (!PyArg_ParseTuple(args, "O!dddL", &PyList_Type, &given, &norm, &scale, &sure, &limit)) return NULL;
+    int64_t count = PyList_Size(given), held = 0, total = 0;
+    Arrays *parts = calloc((size_t)count + 1, sizeof(Arrays) + sizeof(int64_t));
+    int64_t *counts = (int64_t *)(parts + count);
+    float *all = NULL;
+    int done = parts || refuse(PyExc_MemoryError, "there is no memory for a search");
+    while (done && held < count) {
+        Arrays *part = &parts[held];
+        PyObject *arrays = PyList_GetItem(given, held++);
+        done = PyTuple_Check(arrays) || refuse(PyExc_TypeError, "the arrays of a segment are no tuple");
+        done = done && take(part, arrays, "444");
+        if (done && (part->counts[SCORES] != part->counts[PLACES] || limit < 1))
+            done = refuse(PyExc_ValueError, "arrays of one segment differ in length");
+        done = done && are_there(part->items[PLACES], part->counts[PLACES], part->counts[SCALES]);
+        if (done) total += part->counts[SCORES];
+    }
+    if (done && !(all = malloc(((size_t)total + 1) * 3 * sizeof(float))))
+        done = refuse(PyExc_MemoryError, "there is no memory for a search");
+    if (done) {
+        int32_t *listed = (int32_t *)(all + total);
+        Py_BEGIN_ALLOW_THREADS
+        list_near(parts, count, norm, scale, sure, limit, all, listed, all + 2 * total, counts);
+        Py_END_ALLOW_THREADS
+        done = (found = PyList_New(count)) != NULL;
+        for (int64_t p = 0; done && p < count; listed += counts[p++]) {
+            PyObject *some = PyBytes_FromStringAndSize((char *)listed, counts[p] * (Py_ssize_t)sizeof *listed);
+            done = some && PyList_SetItem(found, p, some) == 0;
+        }
+    }
+    free(all);
+    while (held) release(&parts[--held]);
+    free(parts);
+    if (!done) Py_CLEAR(found);
+    return found;
+}
+
+/* So many sums run side by side, as in `vector_search.exact`. */
+#define LANES 8
+/* The dot product of a row with the query into `score`; whether the row has its checksum, as `segment.row_sums`. */
+static int exact_row(const float *row, int64_t width, int64_t key, const float *query, double *score) {
+    double sums[LANES] = {0}, sum = 0.0;
+    uint32_t checks[LANES] = {0}, weights[LANES], check, word, weight = 1;
+    for (int i = 0; i < LANES; i++) weights[i] = weight *= 0x9E3779B1u;
+    for (int64_t at = 0; at < width; at += LANES) {
+        int64_t count = width - at < LANES ? width - at : LANES;
+        for (int64_t i = 0; i < count; i++) {
+            memcpy(&word, row + at + i, sizeof word);
+            checks[i] += word * weights[i];
+            weights[i] *= weight;
+            sums[i] += (double)row[at + i] * query[at + i];
+        }
+    }
+    check = (uint32_t)key * 0x85EBCA6Bu;
+    for (int i = 0; i < LANES; i++) check += checks[i], sum += sums[i];
+    *score = sum;
+    memcpy(&word, row + width, sizeof word);
+    return check == word;
+}
+
+/* exact((vectors, keys, rows, query, *, scores)): whether each of the rows has its checksum; their exact scores are
+   written to the last array. */
+static PyObject *exact(PyObject *Py_UNUSED(module), PyObject *args) {
+    PyObject *given;
+    Arrays arrays;
+    if (!PyArg_ParseTuple(args, "O!", &PyTuple_Type, &given)) return NULL;
+    int sound = 1, done = take(&arrays, given, "4844.8");
+    if (!done) goto end;
+    int64_t of = arrays.counts[1], count = arrays.counts[2], width = arrays.counts[3];
+    const int64_t *keys = arrays.items[1];
+    const int32_t *rows = arrays.items[2];
+    const float *vectors = arrays.items[0], *query = arrays.items[3];
+    double *scores = arrays.items[4];
+    if (arrays.counts[0] % (width + 1) || arrays.counts[0] / (width + 1) != of || arrays.counts[4] != count)
+        done = refuse(PyExc_ValueError, "arrays of one segment differ in length");
+    done = done && are_there(rows, count, of);
+    if (!done) goto end;
+    Py_BEGIN_ALLOW_THREADS
+    for (int64_t i = 0; sound && i < count; i++) {
+        /* The next row is on its way from memory meanwhile. */
+        for (int64_t at = 0; i + 1 < count && at <= width; at += 16) FETCH(vectors + rows[i + 1] * (width + 1) + at);
+        sound = exact_row(vectors + rows[i] * (width + 1), width, keys[rows[i]], query, &scores[i]);
+    }
+    Py_END_ALLOW_THREADS
+end:
+    release(&arrays);
+    return done ? PyBool_FromLong(sound) : NULL;
+}
+
 static PyMethodDef functions[] = {
     {"bm25", bm25, METH_VARARGS, NULL},
+    {"exact", exact, METH_VARARGS, NULL},
     {"find", find, METH_VARARGS, NULL},
     {"holds", holds, METH_VARARGS, NULL},
+    {"near", near, METH_VARARGS, NULL},
     {"runs", runs, METH_VARARGS, NULL},
     {"scan", scan, METH_VARARGS, NULL},
     {"shortlist", shortlist, METH_VARARGS, NULL},

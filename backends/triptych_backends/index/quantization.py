@@ -34,8 +34,7 @@ from triptych_backends.index.segment import EMPTY_ORDINALS, NO_SIGNS, IntArray, 
 # Sums of so many products are below 2**24, where float32 still has every whole number.
 _EXACT_WIDTH = 1_024
 _ROWS_OF_CACHE = 1_024
-EMPTY_ROWS: NDArray[np.int64] = np.empty(0, np.int64)
-Places = NDArray[np.int64] | slice
+Places = NDArray[np.int32] | slice
 ALL = slice(None)
 
 
@@ -96,11 +95,12 @@ class Probe(NamedTuple):
     @classmethod
     def of(cls, vector: NDArray[np.float32]) -> Probe:
         """Round the vector once for all segments."""
-        norm = float(np.linalg.norm(vector.astype(np.float64)))
+        exact = vector.astype(np.float64)
+        norm = math.sqrt(exact.dot(exact))
         width = math.sqrt(min(max(len(vector), 1), _EXACT_WIDTH))
         # The codes are this long at most: half of one is the rounding of each.
         longest = min(2**24 / (128 * width) - width, 32_767)
-        scale = np.float32(max(norm / longest, float(np.finfo(np.float32).tiny)))
+        scale = np.float32(max(norm / longest, TINY))
         return cls(vector, norm, np.rint(vector / scale).astype(np.int16), scale)
 
 
@@ -118,6 +118,7 @@ BLOCK = 8_192
 STRIDE = 16
 _ROWS_AT_ONCE = 2_048
 LOWEST = float(np.finfo(np.float32).min)
+TINY = float(np.finfo(np.float32).tiny)
 
 
 class VectorRows:
@@ -228,8 +229,8 @@ def shortlist(
     scales: NDArray[np.float32],
     query: Probe,
     limit: int,
-    dead: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    dead: IntArray,
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """Rows among which the `limit` nearest to `query` are likely to be, ascending, and their scores
     by int8, both of the shape (rows,).
 
@@ -250,7 +251,7 @@ def shortlist(
     sample = estimates[::STRIDE]
     place = max(len(sample) - depth // STRIDE - 1, 0)
     bar = max(float(np.partition(sample, place)[place]), LOWEST)
-    rows = np.flatnonzero(estimates >= bar)
+    rows = np.flatnonzero(estimates >= bar).astype(np.int32)
     return rows, score(codes, scales, query, rows)
 
 
@@ -262,7 +263,7 @@ def scan_rows(
     margin: float = 0.0,
     *,
     rows: IntArray | None = None,
-    dead: NDArray[np.int64] = EMPTY_ROWS,
+    dead: IntArray = EMPTY_ORDINALS,
 ) -> tuple[Places, NDArray[np.float32]]:
     """What scores by int8 within `margin` of the `limit`-th best: places, ascending, among all rows
     or in `rows`, and the scores, both of the shape (places,). Without a `limit`, all.
@@ -271,7 +272,7 @@ def scan_rows(
     """
     count = len(codes) if rows is None else len(rows)
     if not count:
-        return EMPTY_ROWS, np.empty(0, np.float32)
+        return EMPTY_ORDINALS, np.empty(0, np.float32)
     if kernels.compiled is not None:
         of = EMPTY_ORDINALS if rows is None else rows.astype(np.int32, copy=False)
         room = _room(count).view(np.float32)
@@ -284,14 +285,15 @@ def scan_rows(
     if limit is None:
         return ALL, scores
     bar = np.float32(lowest_of_best([scores], limit) - margin)
-    places = np.flatnonzero(scores >= np.fmax(bar, np.float32(LOWEST)))
+    places = np.flatnonzero(scores >= np.fmax(bar, np.float32(LOWEST))).astype(np.int32)
     return places, scores[places]
 
 
-def _listed(room: NDArray[np.float32], count: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+def _listed(room: NDArray[np.float32], count: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """The rows that a kernel left in the second third of its room, and their scores in the last."""
-    _, rows, scores = room.reshape(3, -1)
-    return rows[:count].view(np.int32).astype(np.int64), scores[:count].copy()
+    rows = len(room) // 3
+    places = room.view(np.int32)[rows : rows + count].copy()
+    return places, room[2 * rows : 2 * rows + count].copy()
 
 
 # Among fewer than this share of the rows a scan takes less time.
@@ -305,7 +307,7 @@ def shortlist_among(
     query: Probe,
     limit: int,
     passing: NDArray[np.bool_],
-) -> tuple[NDArray[np.int64], NDArray[np.float32]] | None:
+) -> tuple[NDArray[np.int32], NDArray[np.float32]] | None:
     """As `shortlist`, among the rows that pass; None where these are to be scanned.
 
     The length was measured for all rows, and these may be alike. So the list is twice as long, and
