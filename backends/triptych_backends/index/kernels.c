@@ -471,6 +471,19 @@ static int fits(const int16_t *query, int64_t width) {
     return sum <= INT32_MAX / 128;
 }
 
+/* So many sums run side by side. */
+#define LANES 8
+/* As `quantization.exact`. */
+static double dot(const float *one, const float *other, int64_t width) {
+    double sums[LANES] = {0}, sum = 0.0;
+    int64_t at = 0;
+    for (; at + LANES <= width; at += LANES)
+        for (int i = 0; i < LANES; i++) sums[i] += (double)one[at + i] * (double)other[at + i];
+    for (int i = 0; at + i < width; i++) sums[i] += (double)one[at + i] * (double)other[at + i];
+    for (int i = 0; i < LANES; i++) sum += sums[i];
+    return sum;
+}
+
 typedef struct {
     const uint64_t *words, *mine;
     int64_t rows, width;
@@ -617,11 +630,15 @@ static int are_there(const int32_t *rows, int64_t count, int64_t of) {
     return 1;
 }
 
-/* scan((codes, query, scales, rows, dead, *, scratch), scale, limit, margin): how many rows, all or of `rows`,
-   score within `margin` of the `limit`-th best. `scratch` has 12 bytes a row: the places of those rows are
-   written to its second third, their scores to its last. */
+/* Places of so many rows and their scores, as two objects of bytes. */
+static PyObject *answer(int64_t count, const int32_t *places, const float *scores) {
+    return Py_BuildValue("y#y#", places, (Py_ssize_t)count * 4, scores, (Py_ssize_t)count * 4);
+}
+
+/* scan((codes, query, scales, rows, dead, *, scratch), scale, limit, margin): the rows, all or of `rows`, that score
+   within `margin` of the `limit`-th best, as `answer`. `scratch` has 12 bytes a row, and all scores first. */
 static PyObject *scan(PyObject *Py_UNUSED(module), PyObject *args) {
-    PyObject *given;
+    PyObject *given, *found = NULL;
     Arrays arrays;
     float scale;
     double margin;
@@ -635,6 +652,7 @@ static PyObject *scan(PyObject *Py_UNUSED(module), PyObject *args) {
     int64_t count = rows ? arrays.counts[3] : of;
     const float *scales = arrays.items[2];
     float *scores = arrays.items[5], *kept = scores + 2 * count;
+    int32_t *places = (int32_t *)(scores + count);
     if (!fits(arrays.items[1], width) || of > INT32_MAX || limit < 1 || arrays.counts[0] != of * width ||
         arrays.counts[5] / 3 < count)
         done = refuse(PyExc_ValueError, "arrays of one segment differ in length");
@@ -644,43 +662,58 @@ static PyObject *scan(PyObject *Py_UNUSED(module), PyObject *args) {
     level->multiply(arrays.items[0], width, rows, count, arrays.items[1], scores);
     for (int64_t i = 0; i < count; i++) scores[i] = scores[i] * scales[rows ? rows[i] : i] * scale;
     for (int64_t i = 0; i < dead; i++) scores[gone[i]] = -INFINITY;
-    int32_t *places = (int32_t *)(scores + count);
     float bar = (float)((double)best_at(scores, count, limit, places, kept) - margin);
     listed = level->list_above(scores, count, bar, places, kept);
     Py_END_ALLOW_THREADS
+    found = answer(listed, places, kept);
 end:
     release(&arrays);
-    return done ? PyLong_FromLongLong(listed) : NULL;
+    return found;
 }
 
-/* shortlist((words, mine, spreads, dead, codes, query, scales, *, scratch), slope, half, scale, depth, stride):
-   how many rows are on the shortlist; `scratch` is that of `scan`. */
+/* What a query is to the signs, as `quantization._aimed`; `mine` is for its bits, and empty. */
+static void aim(Signs *s, const float *query, const float *centre, int64_t width, float *offset, uint8_t *mine) {
+    for (int64_t i = 0; i < width; i++) {
+        offset[i] = query[i] - centre[i];
+        mine[i / 8] |= (uint8_t)((offset[i] >= 0) << (7 - i % 8));
+    }
+    double norm = sqrt(dot(offset, offset, width)) * 3.141592653589793;
+    s->slope = (float)(-norm / (double)width), s->half = (float)(norm / 2);
+}
+
+/* shortlist((words, centre, spreads, dead, codes, vector, query, scales, *, scratch), scale, depth, stride): the rows
+   on the shortlist, as `answer`; `scratch` is that of `scan`, `query` the whole numbers of `vector`. */
 static PyObject *shortlist(PyObject *Py_UNUSED(module), PyObject *args) {
-    PyObject *given;
+    PyObject *given, *found = NULL;
     Arrays arrays;
     Signs s = {0};
     float scale;
     long long depth, stride;
     int64_t listed = 0;
-    if (!PyArg_ParseTuple(args, "O!fffLL", &PyTuple_Type, &given, &s.slope, &s.half, &scale, &depth, &stride))
-        return NULL;
-    int done = take(&arrays, given, "8844124.4");
+    if (!PyArg_ParseTuple(args, "O!fLL", &PyTuple_Type, &given, &scale, &depth, &stride)) return NULL;
+    int done = take(&arrays, given, "84441424.4");
     if (!done) goto end;
-    s.words = arrays.items[0], s.mine = arrays.items[1], s.spreads = arrays.items[2], s.estimates = arrays.items[7];
-    s.rows = arrays.counts[2], s.width = arrays.counts[1];
-    const int64_t width = arrays.counts[5];
+    s.words = arrays.items[0], s.spreads = arrays.items[2], s.estimates = arrays.items[8];
+    s.rows = arrays.counts[2];
+    const int64_t width = arrays.counts[6];
     const int32_t *dead = arrays.items[3];
-    const float *scales = arrays.items[6];
+    const float *scales = arrays.items[7];
     int32_t *rows = (int32_t *)(s.estimates + s.rows);
     float *scores = s.estimates + 2 * s.rows;
-    if (!fits(arrays.items[5], width) || s.rows < 1 || s.rows > INT32_MAX || s.width < 1 || depth < 0 || stride < 1 ||
-        arrays.counts[0] != s.rows * s.width || arrays.counts[4] != s.rows * width ||
-        arrays.counts[6] != s.rows || arrays.counts[7] / 3 < s.rows)
+    s.width = (width + 63) / 64;
+    if (!fits(arrays.items[6], width) || s.rows < 1 || s.rows > INT32_MAX || width < 1 || depth < 0 || stride < 1 ||
+        arrays.counts[0] != s.rows * s.width || arrays.counts[1] != width || arrays.counts[4] != s.rows * width ||
+        arrays.counts[5] != width || arrays.counts[7] != s.rows || arrays.counts[8] / 3 < s.rows)
         done = refuse(PyExc_ValueError, "arrays of one segment differ in length");
     done = done && are_there(dead, arrays.counts[3], s.rows);
+    uint64_t *mine = done ? calloc((size_t)s.width, 8 + 64 * sizeof(float)) : NULL;
+    if (done && !mine) done = refuse(PyExc_MemoryError, "there is no memory for a search");
     if (!done) goto end;
     Py_BEGIN_ALLOW_THREADS
+    s.mine = mine;
+    aim(&s, arrays.items[5], arrays.items[1], width, (float *)(mine + s.width), (uint8_t *)mine);
     level->estimate(&s);
+    free(mine);
     for (int64_t i = 0; i < arrays.counts[3]; i++) s.estimates[dead[i]] = -INFINITY;
     /* The best of a sample give the bar. */
     int64_t sampled = 0;
@@ -689,12 +722,13 @@ static PyObject *shortlist(PyObject *Py_UNUSED(module), PyObject *args) {
     float bar = 2 * sampled > s.rows ? nth(scores, sampled, sampled - best)
                                      : best_at(scores, sampled, best, rows, scores + sampled);
     listed = level->list_above(s.estimates, s.rows, bar, rows, scores);
-    level->multiply(arrays.items[4], width, rows, listed, arrays.items[5], scores);
+    level->multiply(arrays.items[4], width, rows, listed, arrays.items[6], scores);
     for (int64_t i = 0; i < listed; i++) scores[i] = scores[i] * scales[rows[i]] * scale;
     Py_END_ALLOW_THREADS
+    found = answer(listed, rows, scores);
 end:
     release(&arrays);
-    return done ? PyLong_FromLongLong(listed) : NULL;
+    return found;
 }
 
 /* Of one segment: scores of some rows, which these are, and the scales of all. */
@@ -769,56 +803,50 @@ static PyObject *near(PyObject *Py_UNUSED(module), PyObject *args) {
     return found;
 }
 
-/* So many sums run side by side, as in `vector_search.exact`. */
-#define LANES 8
-/* The dot product of a row with the query into `score`; whether the row has its checksum, as `segment.row_sums`. */
-static int exact_row(const float *row, int64_t width, int64_t key, const float *query, double *score) {
-    double sums[LANES] = {0}, sum = 0.0;
-    uint32_t checks[LANES] = {0}, weights[LANES], check, word, weight = 1;
+/* Whether a row has its checksum, as `segment.row_sums`. */
+static int is_sound(const uint32_t *row, int64_t width, int64_t key) {
+    uint32_t sums[LANES] = {0}, weights[LANES], weight = 1, sum = (uint32_t)key * 0x85EBCA6Bu;
     for (int i = 0; i < LANES; i++) weights[i] = weight *= 0x9E3779B1u;
-    for (int64_t at = 0; at < width; at += LANES) {
-        int64_t count = width - at < LANES ? width - at : LANES;
-        for (int64_t i = 0; i < count; i++) {
-            memcpy(&word, row + at + i, sizeof word);
-            checks[i] += word * weights[i];
+    for (int64_t at = 0; at < width; at += LANES)
+        for (int64_t i = 0; i < LANES && at + i < width; i++) {
+            sums[i] += row[at + i] * weights[i];
             weights[i] *= weight;
-            sums[i] += (double)row[at + i] * query[at + i];
         }
-    }
-    check = (uint32_t)key * 0x85EBCA6Bu;
-    for (int i = 0; i < LANES; i++) check += checks[i], sum += sums[i];
-    *score = sum;
-    memcpy(&word, row + width, sizeof word);
-    return check == word;
+    for (int i = 0; i < LANES; i++) sum += sums[i];
+    return sum == row[width];
 }
 
-/* exact((vectors, keys, rows, query, *, scores)): whether each of the rows has its checksum; their exact scores are
-   written to the last array. */
+/* exact((vectors, keys, rows, query, *, scores)): of how many of the rows there is no vector, -1 where one fails its
+   checksum; their exact scores are written to the last array. */
 static PyObject *exact(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *given;
     Arrays arrays;
     if (!PyArg_ParseTuple(args, "O!", &PyTuple_Type, &given)) return NULL;
-    int sound = 1, done = take(&arrays, given, "4844.8");
+    int64_t missing = 0;
+    int done = take(&arrays, given, "4844.8");
     if (!done) goto end;
     int64_t of = arrays.counts[1], count = arrays.counts[2], width = arrays.counts[3];
     const int64_t *keys = arrays.items[1];
     const int32_t *rows = arrays.items[2];
-    const float *vectors = arrays.items[0], *query = arrays.items[3];
+    const uint32_t *vectors = arrays.items[0];
+    const float *query = arrays.items[3];
     double *scores = arrays.items[4];
     if (arrays.counts[0] % (width + 1) || arrays.counts[0] / (width + 1) != of || arrays.counts[4] != count)
         done = refuse(PyExc_ValueError, "arrays of one segment differ in length");
     done = done && are_there(rows, count, of);
     if (!done) goto end;
     Py_BEGIN_ALLOW_THREADS
-    for (int64_t i = 0; sound && i < count; i++) {
+    for (int64_t i = 0; missing >= 0 && i < count; i++) {
         /* The next row is on its way from memory meanwhile. */
         for (int64_t at = 0; i + 1 < count && at <= width; at += 16) FETCH(vectors + rows[i + 1] * (width + 1) + at);
-        sound = exact_row(vectors + rows[i] * (width + 1), width, keys[rows[i]], query, &scores[i]);
+        const uint32_t *row = vectors + rows[i] * (width + 1);
+        scores[i] = dot((const float *)row, query, width);
+        missing = is_sound(row, width, keys[rows[i]]) ? missing + (scores[i] != scores[i]) : -1;
     }
     Py_END_ALLOW_THREADS
 end:
     release(&arrays);
-    return done ? PyBool_FromLong(sound) : NULL;
+    return done ? PyLong_FromLongLong(missing) : NULL;
 }
 
 static PyMethodDef functions[] = {

@@ -24,6 +24,7 @@ from triptych_backends.index.quantization import (
     LOWEST,
     Places,
     Probe,
+    exact,
     scan_rows,
     shortlist,
     shortlist_among,
@@ -87,6 +88,11 @@ class Approximate(NamedTuple):
     scores: NDArray[np.float32]
     places: Places
 
+    def rows(self, which: NDArray[np.int64]) -> NDArray[np.int32]:
+        """The places of some of these rows."""
+        places = which if isinstance(self.places, slice) else self.places[which]
+        return places.astype(np.int32, copy=False)
+
 
 def approximate(
     view: SegmentReader,
@@ -149,27 +155,12 @@ def _scanned(
     return places if rows is None else rows[places], scores
 
 
-def exact(query: NDArray[np.float32], vectors: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Dot products in float64, the same for a row whichever rows stand beside it.
-
-    Products are exact. Every `LANES`-th is summed in order, then these sums are.
-    """
-    count, width = vectors.shape
-    products = np.zeros((count, width // LANES + 1, LANES))
-    np.multiply(vectors, query, out=products.reshape(count, -1)[:, :width], dtype=np.float64)
-    sums = np.add.accumulate(products, axis=1)[:, -1]
-    found: NDArray[np.float64] = np.add.accumulate(sums, axis=1)[:, -1] + 0.0  # no -0.0
-    return found
-
-
 # Scores that lie so many standard deviations of their rounding apart are in the right order, but
 # for one of 10**12 pairs of equal rows, and far fewer of others. So a search errs in one case of
 # 10**9 at most, unless more than 100 rows a standard deviation are about the last of the best.
 # At most so many rows get exact scores, or as many as are asked for.
 SURE = 7.0
 MOST = 4_096
-# So many sums run side by side: compiled, in one instruction.
-LANES = 8
 # Chunks of one document whose exact scores are compared for its maximum.
 ROWS_A_DOCUMENT = 8
 
@@ -231,7 +222,7 @@ def _near(scans: Sequence[Scan], query: Probe, limit: int) -> list[Chosen]:
     chosen, start = [], 0
     for part, scan in scans:
         low, high = places.searchsorted((start, start + len(scan.scores)))
-        chosen.append((part, scan.places[places[low:high] - start]))
+        chosen.append((part, scan.rows(places[low:high] - start)))
         start += len(scan.scores)
     return chosen
 
@@ -272,8 +263,7 @@ def nearest_documents(
             if len(near) > ROWS_A_DOCUMENT:
                 near = top_k(run, ROWS_A_DOCUMENT)
             rows.extend((starts[group] + near).tolist())
-        every = np.array(sorted(rows), np.int32)
-        chosen.append((part, every if isinstance(scan.places, slice) else scan.places[every]))
+        chosen.append((part, scan.rows(np.array(sorted(rows), np.int64))))
     return [best_of_group(one) for one in _rescored(chosen, query, vectors)]
 
 
@@ -309,10 +299,10 @@ def _rescored(
         if not len(rows):
             continue
         segment = part.view.segment
-        scores = _scores_in_file(segment, rows, query)
-        if np.isnan(scores).any():
+        scores, missing = _scores_in_file(segment, rows, query)
+        if missing:
             elsewhere.setdefault(part.dataset, []).append((scores, segment.row_keys[rows]))
-        found.append(RankedUnits(part.dataset, part.view, segment.row_units[rows], scores))
+        found.append(RankedUnits(part.dataset, part.view, segment.row_units.take(rows), scores))
     for dataset, several in elsewhere.items():
         keys = np.concatenate([keys for _, keys in several])
         every = exact(query, vectors_of(vectors(dataset, keys.tolist()), keys, len(query)))
@@ -326,15 +316,18 @@ def _rescored(
 
 def _scores_in_file(
     segment: Segment, rows: NDArray[np.int32], query: NDArray[np.float32]
-) -> NDArray[np.float64]:
-    """Exact scores of the rows, NaN where the segment's file has no vector. Raises DamagedError."""
-    scores = np.full(len(rows), np.nan)
+) -> tuple[NDArray[np.float64], int]:
+    """Exact scores of the rows, NaN for those whose vectors the segment's file does not have, and
+    how many these are. Raises DamagedError."""
     if not len(segment.vectors):
-        return scores
-    arrays = segment.vectors, segment.row_keys, rows, query, scores
-    if kernels.compiled is not None and kernels.compiled.exact(arrays):
-        return scores
-    return exact(query, segment.exact_rows(rows))
+        return np.full(len(rows), np.nan), len(rows)
+    if kernels.compiled is not None:
+        scores = np.empty(len(rows))
+        asked = segment.vectors, segment.row_keys, rows, query, scores
+        if (missing := kernels.compiled.exact(asked)) >= 0:
+            return scores, missing
+    scores = exact(query, segment.exact_rows(rows))
+    return scores, int(np.count_nonzero(np.isnan(scores)))
 
 
 def best_units(part: Part, query: SparseVector, limit: int) -> RankedUnits:

@@ -426,24 +426,29 @@ def test_words_that_an_index_does_not_hold_are_refused(changed, error) -> None:
         ("scales", np.ones(2, np.float32), ValueError),
         ("scratch", np.zeros(8, np.float32), ValueError),
         ("spreads", np.empty(0, np.float32), ValueError),
+        ("centre", np.zeros(7, np.float32), ValueError),
+        ("vector", np.zeros(9, np.float32), ValueError),
+        ("query", np.empty(0, np.int16), ValueError),
     ],
 )
 def test_rows_of_other_sizes_are_refused(name, value, error) -> None:
     arrays = {
         "words": np.zeros((1, 3), np.uint64),
-        "mine": np.zeros(1, np.uint64),
+        "centre": np.zeros(8, np.float32),
         "spreads": np.ones(3, np.float32),
         "dead": np.empty(0, np.int32),
         "codes": np.full((3, 8), -128, np.int8),
+        "vector": np.ones(8, np.float32),
         "query": np.zeros(8, np.int16),
         "scales": np.ones(3, np.float32),
         "scratch": np.zeros(9, np.float32),
     }
-    numbers = (1.0, 1.0, 1.0, 50, quantization.STRIDE)
-    assert compiled.shortlist(tuple(arrays.values()), *numbers) == 3
+    numbers = (1.0, 50, quantization.STRIDE)
+    every = np.arange(3, dtype=np.int32).tobytes()
+    assert compiled.shortlist(tuple(arrays.values()), *numbers)[0] == every
     changed = {**arrays, name: value}
     if error is None:
-        assert compiled.shortlist(tuple(changed.values()), *numbers) == 3
+        assert compiled.shortlist(tuple(changed.values()), *numbers)[0] == every
         return
     with pytest.raises(error):
         compiled.shortlist(tuple(changed.values()), *numbers)
@@ -476,10 +481,11 @@ def test_scans_of_rows_that_are_not_there_are_refused(name, value, error) -> Non
         "dead": np.array([2], np.int32),
         "scratch": np.zeros(9, np.float32),
     }
-    assert compiled.scan(tuple(arrays.values()), 1.0, 1, 0.0) == 2
+    living = np.array([0, 1], np.int32).tobytes()
+    assert compiled.scan(tuple(arrays.values()), 1.0, 1, 0.0)[0] == living
     changed = {**arrays, name: value}
     if error is None:
-        assert compiled.scan(tuple(changed.values()), 1.0, 1, 0.0) == 2
+        assert compiled.scan(tuple(changed.values()), 1.0, 1, 0.0)[0] == living
         return
     with pytest.raises(error):
         compiled.scan(tuple(changed.values()), 1.0, 1, 0.0)
@@ -491,8 +497,8 @@ def test_products_that_leave_32_bits_are_refused() -> None:
     with pytest.raises(ValueError, match="length"):
         compiled.scan((codes, query, one, none, none, room), 1.0, 1, 0.0)
     narrow = codes[:, :511].copy(), query[:511]
-    assert compiled.scan((*narrow, one, none, none, room), 1.0, 1, 0.0) == 1
-    assert room[2] == 128 * 2**15 * 511
+    _, scores = compiled.scan((*narrow, one, none, none, room), 1.0, 1, 0.0)
+    assert np.frombuffer(scores, np.float32).tolist() == [128 * 2**15 * 511]
 
 
 def test_another_thread_searches_while_a_kernel_runs_over_many_rows() -> None:
