@@ -491,12 +491,13 @@ typedef struct {
     float slope, half, *estimates;
 } Signs;
 
-/* As `quantization.estimate`. */
-INLINE void estimate_block(const Signs *s, int64_t from, int64_t count) {
+/* As `quantization.estimate`. Words so many blocks ahead are fetched, where counting waits for memory (0: none). */
+INLINE void estimate_block(const Signs *s, int64_t from, int64_t count, int ahead) {
     uint64_t differ[BLOCK];
     for (int64_t i = 0; i < count; i++) differ[i] = (uint64_t)count_bits(s->words[from + i] ^ s->mine[0]);
     for (int64_t w = 1; w < s->width; w++) {
         const uint64_t *word = s->words + w * s->rows + from, mine = s->mine[w];
+        for (int64_t i = 0; ahead && i < BLOCK; i += 8) FETCH(word + ahead * BLOCK + i);
         for (int64_t i = 0; i < count; i++) differ[i] += (uint64_t)count_bits(word[i] ^ mine);
     }
     for (int64_t i = 0; i < count; i++) {
@@ -507,10 +508,10 @@ INLINE void estimate_block(const Signs *s, int64_t from, int64_t count) {
     }
 }
 
-INLINE void estimate_all(const Signs *s) {
+INLINE void estimate_all(const Signs *s, int ahead) {
     int64_t from = 0;
-    for (; from + BLOCK <= s->rows; from += BLOCK) estimate_block(s, from, BLOCK);
-    if (from < s->rows) estimate_block(s, from, s->rows - from);
+    for (; from + BLOCK <= s->rows; from += BLOCK) estimate_block(s, from, BLOCK, ahead);
+    if (from < s->rows) estimate_block(s, from, s->rows - from, 0);
 }
 
 #define MULTIPLIED \
@@ -557,8 +558,8 @@ typedef struct {
 } Level;
 
 /* The loops over vectors, compiled for one kind of processor. */
-#define LEVEL(name, attribute) \
-    attribute static void estimate_##name(const Signs *s) { estimate_all(s); } \
+#define LEVEL(name, ahead, attribute) \
+    attribute static void estimate_##name(const Signs *s) { estimate_all(s, ahead); } \
     attribute static void multiply_##name(MULTIPLIED) { \
         if (rows) multiply(codes, width, rows, count, query, out); \
         else multiply(codes, width, NULL, count, query, out); \
@@ -566,10 +567,10 @@ typedef struct {
     attribute static int64_t list_##name(LISTED) { return list_rows(values, rows, bar, listed, kept); } \
     static const Level name = {#name, estimate_##name, multiply_##name, list_##name};
 
-LEVEL(plain, )
+LEVEL(plain, 0, )
 #if defined(__x86_64__) && defined(__GNUC__)
-LEVEL(avx2, __attribute__((target("avx2,popcnt"))))
-LEVEL(avx512, __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vpopcntdq,avx512vnni,popcnt"))))
+LEVEL(avx2, 0, __attribute__((target("avx2,popcnt"))))
+LEVEL(avx512, 4, __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vpopcntdq,avx512vnni,popcnt"))))
 static const Level *const levels[] = {&avx512, &avx2, &plain}; /* the best first */
 static int has(const Level *wanted) {
     __builtin_cpu_init();

@@ -80,9 +80,10 @@ def exact(query: NDArray[np.float32], vectors: NDArray[np.float32]) -> NDArray[n
     Products are exact. Every `LANES`-th is summed in order, then these sums are.
     """
     count, width = vectors.shape
-    products = np.zeros((count, width // LANES + 1, LANES))
-    np.multiply(vectors, query, out=products.reshape(count, -1)[:, :width], dtype=np.float64)
-    sums = np.add.accumulate(products, axis=1)[:, -1]
+    steps = width // LANES + 1
+    products = np.zeros((count, steps * LANES))
+    np.multiply(vectors, query, out=products[:, :width], dtype=np.float64)
+    sums = np.add.accumulate(products.reshape(count, steps, LANES), axis=1)[:, -1]
     found: NDArray[np.float64] = np.add.accumulate(sums, axis=1)[:, -1] + 0.0  # no -0.0
     return found
 

@@ -207,11 +207,10 @@ def _near(scans: Sequence[Scan], query: Probe, limit: int) -> list[Chosen]:
     if kernels.compiled is not None:
         asked = [(scan.scores, scan.places, part.view.segment.scales) for part, scan in scans]
         near = kernels.compiled.near(asked, query.norm, query.scale, SURE, limit)
-        if sum(map(len, near)) <= 4 * max(limit, MOST):
-            return [
-                (part, np.frombuffer(rows, np.int32))
-                for (part, _), rows in zip(scans, near, strict=True)
-            ]
+        rows = [np.frombuffer(each, np.int32) for each in near]
+        # Of too many, NumPy finds the best.
+        if sum(map(len, rows)) <= max(limit, MOST):
+            return [(part, each) for (part, _), each in zip(scans, rows, strict=True)]
     scores = np.concatenate([NO_SCORES, *(scan.scores for _, scan in scans)])
     of = [part.view.segment.scales[scan.places] for part, scan in scans]
     scales = np.concatenate([NO_SCORES, *of]).astype(np.float64)
