@@ -1,7 +1,7 @@
 /* The inner loops of a search: the same answers as the NumPy paths, bit for bit.
 
    Each sum runs in the order of NumPy's and nothing is fused or reordered, hence
-   -ffp-contract=off. The lock is released while a kernel runs. Every size is checked before, and
+   -ffp-contract=off. The lock is released while a long kernel runs. Every size is checked before, and
    what a damaged file could hold where it is used: a kernel reads nothing outside its arrays.
 
    Limited API of CPython 3.11: one file for 3.11 and later. What GNU C adds to C99 is guarded. */
@@ -771,7 +771,7 @@ static PyObject *near(PyObject *Py_UNUSED(module), PyObject *args) {
     if (!PyArg_ParseTuple(args, "O!dddL", &PyList_Type, &given, &norm, &scale, &sure, &limit)) return NULL;
     int64_t count = PyList_Size(given), held = 0, total = 0;
     Arrays *parts = calloc((size_t)count + 1, sizeof(Arrays) + sizeof(int64_t));
-    int64_t *counts = (int64_t *)(parts + count);
+    int64_t *counts = parts ? (int64_t *)(parts + count) : NULL;
     float *all = NULL;
     int done = parts || refuse(PyExc_MemoryError, "there is no memory for a search");
     while (done && held < count) {
@@ -788,9 +788,8 @@ static PyObject *near(PyObject *Py_UNUSED(module), PyObject *args) {
         done = refuse(PyExc_MemoryError, "there is no memory for a search");
     if (done) {
         int32_t *listed = (int32_t *)(all + total);
-        Py_BEGIN_ALLOW_THREADS
+        /* So short that the lock is held: another thread may keep it for longer. */
         list_near(parts, count, norm, scale, sure, limit, all, listed, all + 2 * total, counts);
-        Py_END_ALLOW_THREADS
         done = (found = PyList_New(count)) != NULL;
         for (int64_t p = 0; done && p < count; listed += counts[p++]) {
             PyObject *some = PyBytes_FromStringAndSize((char *)listed, counts[p] * (Py_ssize_t)sizeof *listed);

@@ -176,7 +176,7 @@ def checked(vector: NDArray[np.float32], parts: Sequence[Part]) -> NDArray[np.fl
     Raises ValidationError when it is not one row of finite numbers, ModelMismatchError when it is
     not as wide as the vectors of `parts`.
     """
-    query = np.asarray(vector, np.float32)
+    query = np.array(vector, np.float32, order="C")  # a kernel takes no other layout
     if query.ndim != 1 or not np.isfinite(query).all():
         raise ValidationError("a query vector must be one row of finite numbers")
     for part in parts:
