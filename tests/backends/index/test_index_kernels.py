@@ -513,14 +513,18 @@ def scans(generator, sizes, alike: bool):
     seed=st.integers(0, 2**32 - 1),
     sizes=st.lists(st.sampled_from([*SIZES[:-1], 9_000]), max_size=5),
     length=st.sampled_from([0.0, 1e-9, 1.0, 30.0, 1e6]),
+    coarse=st.sampled_from([1, 300]),
     limit=st.sampled_from([1, 10, 400, 5_000]),
     most=st.sampled_from([1, 50, 4_096]),
     alike=st.booleans(),
 )
-def test_the_rows_near_the_best_are_those_of_numpy(level, seed, sizes, length, limit, most, alike):
+def test_the_rows_near_the_best_are_those_of_numpy(
+    level, seed, sizes, length, coarse, limit, most, alike
+):
     generator = np.random.default_rng(seed)
     direction = generator.normal(size=64)
     probe = Probe.of((direction * (length / np.linalg.norm(direction))).astype(np.float32))
+    probe = probe._replace(scale=probe.scale * np.float32(coarse))
     asked = list(scans(generator, sizes, alike)), probe, limit
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(vector_search, "MOST", most)
@@ -558,6 +562,9 @@ def test_scores_of_rows_that_are_not_there_are_refused(name, value, error) -> No
     bits = [np.array([0, 3], np.int32).tobytes()]
     assert compiled.near([sound, sound], 1.0, 0.0, 7.0, 2) == 2 * bits
     assert compiled.near([], 1.0, 0.0, 7.0, 2) == []
+    # What the query's own rounding adds: 7 * 2 * scale / 12**0.5, here about half.
+    assert compiled.near([sound], 0.0, 0.123, 7.0, 2) == bits
+    assert compiled.near([sound], 0.0, 0.124, 7.0, 2) == [arrays["places"].tobytes()]
     limit = value if name == "limit" else 2
     segment = value if name == "segment" else tuple({**arrays, name: value}.values())[:3]
     with pytest.raises(error):
