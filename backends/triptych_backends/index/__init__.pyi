@@ -26,6 +26,7 @@ from triptych_backends.index.helper import (
     available_cores as available_cores,
 )
 from triptych_backends.index.local import LocalIndex as LocalIndex
+from triptych_backends.index.quantization import exact as exact
 from triptych_backends.index.ranking import DECIMALS as DECIMALS, SLACK as SLACK
 from triptych_backends.index.searcher import Filters as Filters, LocalSearcher as LocalSearcher
 from triptych_backends.index.selection import (
@@ -36,4 +37,3 @@ from triptych_backends.index.selection import (
     has_headings as has_headings,
     without_part as without_part,
 )
-from triptych_backends.index.vector_search import exact as exact

@@ -1,7 +1,7 @@
 /* The inner loops of a search: the same answers as the NumPy paths, bit for bit.
 
    Each sum runs in the order of NumPy's and nothing is fused or reordered, hence
-   -ffp-contract=off. The lock is released while a kernel runs. Every size is checked before, and
+   -ffp-contract=off. The lock is released while a long kernel runs. Every size is checked before, and
    what a damaged file could hold where it is used: a kernel reads nothing outside its arrays.
 
    Limited API of CPython 3.11: one file for 3.11 and later. What GNU C adds to C99 is guarded. */
@@ -18,7 +18,7 @@
 #error "float is computed wider than it is: the answers would differ from NumPy's"
 #endif
 /* As in `kernels.py`: raised with every change of what a function takes or gives. */
-#define VERSION 6
+#define VERSION 7
 #if defined(__GNUC__)
 #define INLINE static inline __attribute__((always_inline))
 INLINE int count_bits(uint64_t word) { return __builtin_popcountll(word); }
@@ -471,6 +471,19 @@ static int fits(const int16_t *query, int64_t width) {
     return sum <= INT32_MAX / 128;
 }
 
+/* So many sums run side by side. */
+#define LANES 8
+/* As `quantization.exact`. */
+static double dot(const float *one, const float *other, int64_t width) {
+    double sums[LANES] = {0}, sum = 0.0;
+    int64_t at = 0;
+    for (; at + LANES <= width; at += LANES)
+        for (int i = 0; i < LANES; i++) sums[i] += (double)one[at + i] * (double)other[at + i];
+    for (int i = 0; at + i < width; i++) sums[i] += (double)one[at + i] * (double)other[at + i];
+    for (int i = 0; i < LANES; i++) sum += sums[i];
+    return sum;
+}
+
 typedef struct {
     const uint64_t *words, *mine;
     int64_t rows, width;
@@ -478,11 +491,13 @@ typedef struct {
     float slope, half, *estimates;
 } Signs;
 
-/* As `quantization.estimate`. */
-INLINE void estimate_block(const Signs *s, int64_t from, int64_t count) {
-    uint64_t differ[BLOCK] = {0};
-    for (int64_t w = 0; w < s->width; w++) {
+/* As `quantization.estimate`. Words so many blocks ahead are fetched, where counting waits for memory (0: none). */
+INLINE void estimate_block(const Signs *s, int64_t from, int64_t count, int ahead) {
+    uint64_t differ[BLOCK];
+    for (int64_t i = 0; i < count; i++) differ[i] = (uint64_t)count_bits(s->words[from + i] ^ s->mine[0]);
+    for (int64_t w = 1; w < s->width; w++) {
         const uint64_t *word = s->words + w * s->rows + from, mine = s->mine[w];
+        for (int64_t i = 0; ahead && i < BLOCK; i += 8) FETCH(word + ahead * BLOCK + i);
         for (int64_t i = 0; i < count; i++) differ[i] += (uint64_t)count_bits(word[i] ^ mine);
     }
     for (int64_t i = 0; i < count; i++) {
@@ -493,10 +508,10 @@ INLINE void estimate_block(const Signs *s, int64_t from, int64_t count) {
     }
 }
 
-INLINE void estimate_all(const Signs *s) {
+INLINE void estimate_all(const Signs *s, int ahead) {
     int64_t from = 0;
-    for (; from + BLOCK <= s->rows; from += BLOCK) estimate_block(s, from, BLOCK);
-    if (from < s->rows) estimate_block(s, from, s->rows - from);
+    for (; from + BLOCK <= s->rows; from += BLOCK) estimate_block(s, from, BLOCK, ahead);
+    if (from < s->rows) estimate_block(s, from, s->rows - from, 0);
 }
 
 #define MULTIPLIED \
@@ -513,20 +528,72 @@ INLINE void multiply(MULTIPLIED) {
     }
 }
 
+#define LISTED const float *values, int64_t rows, float bar, int32_t *listed, float *kept
+INLINE uint64_t bits_above(const float *values, int64_t count, float bar) {
+    uint64_t bits = 0;
+    for (int64_t i = 0; i < count; i++) bits |= (uint64_t)(values[i] >= bar) << i;
+    return bits;
+}
+
 /* The rows whose value reaches the bar, and their values: how many. Not those of -INFINITY. */
-static int64_t list_above(const float *values, int64_t rows, float bar, int32_t *listed, float *kept) {
+INLINE int64_t list_rows(LISTED) {
     int64_t count = 0;
     if (!(bar > -FLT_MAX)) bar = -FLT_MAX;
     for (int64_t from = 0; from < rows; from += BLOCK) {
-        int64_t size = rows - from < BLOCK ? rows - from : BLOCK;
-        uint64_t above[BLOCK / 8] = {0}; /* a byte each: hardly any is set */
-        for (int64_t i = 0; i < size; i++) ((uint8_t *)above)[i] = values[from + i] >= bar;
-        for (int64_t i = 0; i < size; i++) {
-            if (i % 8 == 0 && !above[i / 8]) i += 7;
-            else if (((uint8_t *)above)[i]) listed[count] = (int32_t)(from + i), kept[count++] = values[from + i];
+        int whole = rows - from >= BLOCK;
+        uint64_t bits = whole ? bits_above(values + from, BLOCK, bar) : bits_above(values + from, rows - from, bar);
+        for (; bits; bits &= bits - 1) {
+            int64_t row = from + lowest_bit(bits);
+            listed[count] = (int32_t)row, kept[count++] = values[row];
         }
     }
     return count;
+}
+
+typedef struct {
+    const char *name;
+    void (*estimate)(const Signs *);
+    void (*multiply)(MULTIPLIED);
+    int64_t (*list_above)(LISTED);
+} Level;
+
+/* The loops over vectors, compiled for one kind of processor. */
+#define LEVEL(name, ahead, attribute) \
+    attribute static void estimate_##name(const Signs *s) { estimate_all(s, ahead); } \
+    attribute static void multiply_##name(MULTIPLIED) { \
+        if (rows) multiply(codes, width, rows, count, query, out); \
+        else multiply(codes, width, NULL, count, query, out); \
+    } \
+    attribute static int64_t list_##name(LISTED) { return list_rows(values, rows, bar, listed, kept); } \
+    static const Level name = {#name, estimate_##name, multiply_##name, list_##name};
+
+LEVEL(plain, 0, )
+#if defined(__x86_64__) && defined(__GNUC__)
+LEVEL(avx2, 0, __attribute__((target("avx2,popcnt"))))
+LEVEL(avx512, 4, __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vpopcntdq,avx512vnni,popcnt"))))
+static const Level *const levels[] = {&avx512, &avx2, &plain}; /* the best first */
+static int has(const Level *wanted) {
+    __builtin_cpu_init();
+    int both = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("popcnt");
+    if (wanted != &avx512) return wanted == &plain || both;
+    return both && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vpopcntdq") &&
+           __builtin_cpu_supports("avx512vnni");
+}
+#else
+static const Level *const levels[] = {&plain};
+static int has(const Level *wanted) { return wanted == &plain; }
+#endif
+static const Level *level = &plain;
+
+/* use(name): take the level of this name, the best where it is "", if the processor has it; the name of
+   what is in use. */
+static PyObject *use(PyObject *Py_UNUSED(module), PyObject *args) {
+    const char *name;
+    if (!PyArg_ParseTuple(args, "s", &name)) return NULL;
+    for (size_t at = sizeof levels / sizeof *levels; at--;)
+        if ((!*name || !strcmp(name, levels[at]->name)) && has(levels[at])) level = levels[at];
+    return PyUnicode_FromString(level->name);
 }
 
 /* What would stand at `place` if the values were sorted; they are moved. Hoare, Algorithm 65: Find. */
@@ -553,53 +620,9 @@ static float best_at(const float *values, int64_t rows, int64_t limit, int32_t *
     int64_t sampled = 0, place = limit / SAMPLE + 6;
     for (int64_t row = 0; row < rows; row += SAMPLE) kept[sampled++] = values[row];
     float bar = sampled > 4 * place ? nth(kept, sampled, sampled - place) : -FLT_MAX;
-    int64_t passing = list_above(values, rows, bar, listed, kept);
-    if (passing < limit) passing = list_above(values, rows, -FLT_MAX, listed, kept);
+    int64_t passing = level->list_above(values, rows, bar, listed, kept);
+    if (passing < limit) passing = level->list_above(values, rows, -FLT_MAX, listed, kept);
     return passing < limit ? -INFINITY : nth(kept, passing, passing - limit);
-}
-
-typedef struct {
-    const char *name;
-    void (*estimate)(const Signs *);
-    void (*multiply)(MULTIPLIED);
-} Level;
-
-/* The loops over vectors, compiled for one kind of processor. */
-#define LEVEL(name, attribute) \
-    attribute static void estimate_##name(const Signs *s) { estimate_all(s); } \
-    attribute static void multiply_##name(MULTIPLIED) { \
-        if (rows) multiply(codes, width, rows, count, query, out); \
-        else multiply(codes, width, NULL, count, query, out); \
-    } \
-    static const Level name = {#name, estimate_##name, multiply_##name};
-
-LEVEL(plain, )
-#if defined(__x86_64__) && defined(__GNUC__)
-LEVEL(avx2, __attribute__((target("avx2,popcnt"))))
-LEVEL(avx512, __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vpopcntdq,avx512vnni,popcnt"))))
-static const Level *const levels[] = {&avx512, &avx2, &plain}; /* the best first */
-static int has(const Level *wanted) {
-    __builtin_cpu_init();
-    int both = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("popcnt");
-    if (wanted != &avx512) return wanted == &plain || both;
-    return both && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vpopcntdq") &&
-           __builtin_cpu_supports("avx512vnni");
-}
-#else
-static const Level *const levels[] = {&plain};
-static int has(const Level *wanted) { return wanted == &plain; }
-#endif
-static const Level *level = &plain;
-
-/* use(name): take the level of this name, the best where it is "", if the processor has it; the name of
-   what is in use. */
-static PyObject *use(PyObject *Py_UNUSED(module), PyObject *args) {
-    const char *name;
-    if (!PyArg_ParseTuple(args, "s", &name)) return NULL;
-    for (size_t at = sizeof levels / sizeof *levels; at--;)
-        if ((!*name || !strcmp(name, levels[at]->name)) && has(levels[at])) level = levels[at];
-    return PyUnicode_FromString(level->name);
 }
 
 static int are_there(const int32_t *rows, int64_t count, int64_t of) {
@@ -608,11 +631,15 @@ static int are_there(const int32_t *rows, int64_t count, int64_t of) {
     return 1;
 }
 
-/* scan((codes, query, scales, rows, dead, *, scratch), scale, limit, margin): how many rows, all or of `rows`,
-   score within `margin` of the `limit`-th best. `scratch` has 12 bytes a row: the places of those rows are
-   written to its second third, their scores to its last. */
+/* Places of so many rows and their scores, as two objects of bytes. */
+static PyObject *answer(int64_t count, const int32_t *places, const float *scores) {
+    return Py_BuildValue("y#y#", places, (Py_ssize_t)count * 4, scores, (Py_ssize_t)count * 4);
+}
+
+/* scan((codes, query, scales, rows, dead, *, scratch), scale, limit, margin): the rows, all or of `rows`, that score
+   within `margin` of the `limit`-th best, as `answer`. `scratch` has 12 bytes a row, and all scores first. */
 static PyObject *scan(PyObject *Py_UNUSED(module), PyObject *args) {
-    PyObject *given;
+    PyObject *given, *found = NULL;
     Arrays arrays;
     float scale;
     double margin;
@@ -626,6 +653,7 @@ static PyObject *scan(PyObject *Py_UNUSED(module), PyObject *args) {
     int64_t count = rows ? arrays.counts[3] : of;
     const float *scales = arrays.items[2];
     float *scores = arrays.items[5], *kept = scores + 2 * count;
+    int32_t *places = (int32_t *)(scores + count);
     if (!fits(arrays.items[1], width) || of > INT32_MAX || limit < 1 || arrays.counts[0] != of * width ||
         arrays.counts[5] / 3 < count)
         done = refuse(PyExc_ValueError, "arrays of one segment differ in length");
@@ -635,62 +663,198 @@ static PyObject *scan(PyObject *Py_UNUSED(module), PyObject *args) {
     level->multiply(arrays.items[0], width, rows, count, arrays.items[1], scores);
     for (int64_t i = 0; i < count; i++) scores[i] = scores[i] * scales[rows ? rows[i] : i] * scale;
     for (int64_t i = 0; i < dead; i++) scores[gone[i]] = -INFINITY;
-    int32_t *places = (int32_t *)(scores + count);
     float bar = (float)((double)best_at(scores, count, limit, places, kept) - margin);
-    listed = list_above(scores, count, bar, places, kept);
+    listed = level->list_above(scores, count, bar, places, kept);
     Py_END_ALLOW_THREADS
+    found = answer(listed, places, kept);
 end:
     release(&arrays);
-    return done ? PyLong_FromLongLong(listed) : NULL;
+    return found;
 }
 
-/* shortlist((words, mine, spreads, dead, codes, query, scales, *, scratch), slope, half, scale, depth, stride):
-   how many rows are on the shortlist; `scratch` is that of `scan`. */
+/* What a query is to the signs, as `quantization._aimed`; `mine` is for its bits, and empty. */
+static void aim(Signs *s, const float *query, const float *centre, int64_t width, float *offset, uint8_t *mine) {
+    for (int64_t i = 0; i < width; i++) {
+        offset[i] = query[i] - centre[i];
+        mine[i / 8] |= (uint8_t)((offset[i] >= 0) << (7 - i % 8));
+    }
+    double norm = sqrt(dot(offset, offset, width)) * 3.141592653589793;
+    s->slope = (float)(-norm / (double)width), s->half = (float)(norm / 2);
+}
+
+/* shortlist((words, centre, spreads, dead, codes, vector, query, scales, *, scratch), scale, depth, stride): the rows
+   on the shortlist, as `answer`; `scratch` is that of `scan`, `query` the whole numbers of `vector`. */
 static PyObject *shortlist(PyObject *Py_UNUSED(module), PyObject *args) {
-    PyObject *given;
+    PyObject *given, *found = NULL;
     Arrays arrays;
     Signs s = {0};
     float scale;
     long long depth, stride;
     int64_t listed = 0;
-    if (!PyArg_ParseTuple(args, "O!fffLL", &PyTuple_Type, &given, &s.slope, &s.half, &scale, &depth, &stride))
-        return NULL;
-    int done = take(&arrays, given, "8844124.4");
+    if (!PyArg_ParseTuple(args, "O!fLL", &PyTuple_Type, &given, &scale, &depth, &stride)) return NULL;
+    int done = take(&arrays, given, "84441424.4");
     if (!done) goto end;
-    s.words = arrays.items[0], s.mine = arrays.items[1], s.spreads = arrays.items[2], s.estimates = arrays.items[7];
-    s.rows = arrays.counts[2], s.width = arrays.counts[1];
-    const int64_t width = arrays.counts[5];
+    s.words = arrays.items[0], s.spreads = arrays.items[2], s.estimates = arrays.items[8];
+    s.rows = arrays.counts[2];
+    const int64_t width = arrays.counts[6];
     const int32_t *dead = arrays.items[3];
-    const float *scales = arrays.items[6];
+    const float *scales = arrays.items[7];
     int32_t *rows = (int32_t *)(s.estimates + s.rows);
     float *scores = s.estimates + 2 * s.rows;
-    if (!fits(arrays.items[5], width) || s.rows < 1 || s.rows > INT32_MAX || depth < 0 || stride < 1 ||
-        arrays.counts[0] != s.rows * s.width || arrays.counts[4] != s.rows * width ||
-        arrays.counts[6] != s.rows || arrays.counts[7] / 3 < s.rows)
+    s.width = (width + 63) / 64;
+    if (!fits(arrays.items[6], width) || s.rows < 1 || s.rows > INT32_MAX || width < 1 || depth < 0 || stride < 1 ||
+        arrays.counts[0] != s.rows * s.width || arrays.counts[1] != width || arrays.counts[4] != s.rows * width ||
+        arrays.counts[5] != width || arrays.counts[7] != s.rows || arrays.counts[8] / 3 < s.rows)
         done = refuse(PyExc_ValueError, "arrays of one segment differ in length");
     done = done && are_there(dead, arrays.counts[3], s.rows);
+    uint64_t *mine = done ? calloc((size_t)s.width, 8 + 64 * sizeof(float)) : NULL;
+    if (done && !mine) done = refuse(PyExc_MemoryError, "there is no memory for a search");
     if (!done) goto end;
     Py_BEGIN_ALLOW_THREADS
+    s.mine = mine;
+    aim(&s, arrays.items[5], arrays.items[1], width, (float *)(mine + s.width), (uint8_t *)mine);
     level->estimate(&s);
+    free(mine);
     for (int64_t i = 0; i < arrays.counts[3]; i++) s.estimates[dead[i]] = -INFINITY;
     /* The best of a sample give the bar. */
     int64_t sampled = 0;
     for (int64_t row = 0; row < s.rows; row += stride) scores[sampled++] = s.estimates[row];
-    int64_t place = sampled - depth / stride - 1;
-    float bar = nth(scores, sampled, place > 0 ? place : 0);
-    listed = list_above(s.estimates, s.rows, bar, rows, scores);
-    level->multiply(arrays.items[4], width, rows, listed, arrays.items[5], scores);
+    int64_t best = depth / stride < sampled ? depth / stride + 1 : sampled;
+    float bar = 2 * sampled > s.rows ? nth(scores, sampled, sampled - best)
+                                     : best_at(scores, sampled, best, rows, scores + sampled);
+    listed = level->list_above(s.estimates, s.rows, bar, rows, scores);
+    level->multiply(arrays.items[4], width, rows, listed, arrays.items[6], scores);
     for (int64_t i = 0; i < listed; i++) scores[i] = scores[i] * scales[rows[i]] * scale;
+    Py_END_ALLOW_THREADS
+    found = answer(listed, rows, scores);
+end:
+    release(&arrays);
+    return found;
+}
+
+/* Of one segment: scores of some rows, which these are, and the scales of all. */
+enum { SCORES, PLACES, SCALES };
+
+/* Which of so many segments' rows may be among the `limit` best of all, into `listed`, one segment after the other;
+   how many of each into `counts`. As `vector_search._near`. `all` and `kept` have room for all scores. */
+static void list_near(const Arrays *parts, int64_t count, double norm, double scale, double sure, int64_t limit,
+                      float *all, int32_t *listed, float *kept, int64_t *counts) {
+    int64_t total = 0;
+    for (int64_t p = 0; p < count; total += parts[p++].counts[SCORES])
+        memcpy(all + total, parts[p].items[SCORES], (size_t)parts[p].counts[SCORES] * sizeof(float));
+    double floor = best_at(all, total, limit, listed, kept), step = 0.0;
+    for (int64_t p = 0, i; p < count; p++) {
+        const float *scores = parts[p].items[SCORES], *scales = parts[p].items[SCALES];
+        const int32_t *places = parts[p].items[PLACES];
+        for (i = 0; i < parts[p].counts[SCORES]; i++)
+            if (scores[i] >= floor && scales[places[i]] > step) step = scales[places[i]];
+    }
+    for (int64_t p = 0, i; p < count; p++) {
+        const float *scores = parts[p].items[SCORES], *scales = parts[p].items[SCALES];
+        const int32_t *places = parts[p].items[PLACES];
+        counts[p] = 0;
+        for (i = 0; i < parts[p].counts[SCORES]; i++) {
+            double other = scales[places[i]];
+            double margin = sure * sqrt((norm * norm * (step * step + other * other) + 4 * scale * scale) / 12);
+            if (scores[i] + margin >= floor) listed[counts[p]++] = places[i];
+        }
+        listed += counts[p];
+    }
+}
+
+/* near([(scores, places, scales)], norm, scale, sure, limit): of each segment those of its places, as bytes, whose
+   rows may be among the `limit` best of all. */
+static PyObject *near(PyObject *Py_UNUSED(module), PyObject *args) {
+    PyObject *given, *found = NULL;
+    double norm, scale, sure;
+    long long limit;
+    if (!PyArg_ParseTuple(args, "O!dddL", &PyList_Type, &given, &norm, &scale, &sure, &limit)) return NULL;
+    int64_t count = PyList_Size(given), held = 0, total = 0;
+    Arrays *parts = calloc((size_t)count + 1, sizeof(Arrays) + sizeof(int64_t));
+    int64_t *counts = parts ? (int64_t *)(parts + count) : NULL;
+    float *all = NULL;
+    int done = parts || refuse(PyExc_MemoryError, "there is no memory for a search");
+    while (done && held < count) {
+        Arrays *part = &parts[held];
+        PyObject *arrays = PyList_GetItem(given, held++);
+        done = PyTuple_Check(arrays) || refuse(PyExc_TypeError, "the arrays of a segment are no tuple");
+        done = done && take(part, arrays, "444");
+        if (done && (part->counts[SCORES] != part->counts[PLACES] || limit < 1))
+            done = refuse(PyExc_ValueError, "arrays of one segment differ in length");
+        done = done && are_there(part->items[PLACES], part->counts[PLACES], part->counts[SCALES]);
+        if (done) total += part->counts[SCORES];
+    }
+    if (done && !(all = malloc(((size_t)total + 1) * 3 * sizeof(float))))
+        done = refuse(PyExc_MemoryError, "there is no memory for a search");
+    if (done) {
+        int32_t *listed = (int32_t *)(all + total);
+        /* So short that the lock is held: another thread may keep it for longer. */
+        list_near(parts, count, norm, scale, sure, limit, all, listed, all + 2 * total, counts);
+        done = (found = PyList_New(count)) != NULL;
+        for (int64_t p = 0; done && p < count; listed += counts[p++]) {
+            PyObject *some = PyBytes_FromStringAndSize((char *)listed, counts[p] * (Py_ssize_t)sizeof *listed);
+            done = some && PyList_SetItem(found, p, some) == 0;
+        }
+    }
+    free(all);
+    while (held) release(&parts[--held]);
+    free(parts);
+    if (!done) Py_CLEAR(found);
+    return found;
+}
+
+/* Whether a row has its checksum, as `segment.row_sums`. */
+static int is_sound(const uint32_t *row, int64_t width, int64_t key) {
+    uint32_t sums[LANES] = {0}, weights[LANES], weight = 1, sum = (uint32_t)key * 0x85EBCA6Bu;
+    for (int i = 0; i < LANES; i++) weights[i] = weight *= 0x9E3779B1u;
+    for (int64_t at = 0; at < width; at += LANES)
+        for (int64_t i = 0; i < LANES && at + i < width; i++) {
+            sums[i] += row[at + i] * weights[i];
+            weights[i] *= weight;
+        }
+    for (int i = 0; i < LANES; i++) sum += sums[i];
+    return sum == row[width];
+}
+
+/* exact((vectors, keys, rows, query, *, scores)): of how many of the rows there is no vector, -1 where one fails its
+   checksum; their exact scores are written to the last array. */
+static PyObject *exact(PyObject *Py_UNUSED(module), PyObject *args) {
+    PyObject *given;
+    Arrays arrays;
+    if (!PyArg_ParseTuple(args, "O!", &PyTuple_Type, &given)) return NULL;
+    int64_t missing = 0;
+    int done = take(&arrays, given, "4844.8");
+    if (!done) goto end;
+    int64_t of = arrays.counts[1], count = arrays.counts[2], width = arrays.counts[3];
+    const int64_t *keys = arrays.items[1];
+    const int32_t *rows = arrays.items[2];
+    const uint32_t *vectors = arrays.items[0];
+    const float *query = arrays.items[3];
+    double *scores = arrays.items[4];
+    if (arrays.counts[0] % (width + 1) || arrays.counts[0] / (width + 1) != of || arrays.counts[4] != count)
+        done = refuse(PyExc_ValueError, "arrays of one segment differ in length");
+    done = done && are_there(rows, count, of);
+    if (!done) goto end;
+    Py_BEGIN_ALLOW_THREADS
+    for (int64_t i = 0; missing >= 0 && i < count; i++) {
+        /* The next row is on its way from memory meanwhile. */
+        for (int64_t at = 0; i + 1 < count && at <= width; at += 16) FETCH(vectors + rows[i + 1] * (width + 1) + at);
+        const uint32_t *row = vectors + rows[i] * (width + 1);
+        scores[i] = dot((const float *)row, query, width);
+        missing = is_sound(row, width, keys[rows[i]]) ? missing + (scores[i] != scores[i]) : -1;
+    }
     Py_END_ALLOW_THREADS
 end:
     release(&arrays);
-    return done ? PyLong_FromLongLong(listed) : NULL;
+    return done ? PyLong_FromLongLong(missing) : NULL;
 }
 
 static PyMethodDef functions[] = {
     {"bm25", bm25, METH_VARARGS, NULL},
+    {"exact", exact, METH_VARARGS, NULL},
     {"find", find, METH_VARARGS, NULL},
     {"holds", holds, METH_VARARGS, NULL},
+    {"near", near, METH_VARARGS, NULL},
     {"runs", runs, METH_VARARGS, NULL},
     {"scan", scan, METH_VARARGS, NULL},
     {"shortlist", shortlist, METH_VARARGS, NULL},

@@ -34,8 +34,9 @@ from triptych_backends.index.segment import EMPTY_ORDINALS, NO_SIGNS, IntArray, 
 # Sums of so many products are below 2**24, where float32 still has every whole number.
 _EXACT_WIDTH = 1_024
 _ROWS_OF_CACHE = 1_024
-EMPTY_ROWS: NDArray[np.int64] = np.empty(0, np.int64)
-Places = NDArray[np.int64] | slice
+# So many sums of float64 run side by side: compiled, in one instruction.
+LANES = 8
+Places = NDArray[np.int32] | slice
 ALL = slice(None)
 
 
@@ -73,6 +74,20 @@ def _products(codes: NDArray[np.int8], query: NDArray[np.int16]) -> NDArray[np.f
     return products
 
 
+def exact(query: NDArray[np.float32], vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Dot products in float64, the same for a row whichever rows stand beside it.
+
+    Products are exact. Every `LANES`-th is summed in order, then these sums are.
+    """
+    count, width = vectors.shape
+    steps = width // LANES + 1
+    products = np.zeros((count, steps * LANES))
+    np.multiply(vectors, query, out=products[:, :width], dtype=np.float64)
+    sums = np.add.accumulate(products.reshape(count, steps, LANES), axis=1)[:, -1]
+    found: NDArray[np.float64] = np.add.accumulate(sums, axis=1)[:, -1] + 0.0  # no -0.0
+    return found
+
+
 def quantise(rows: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
     """Rows as int8 and a scale each: `rows` is about `codes * scales[:, None]`."""
     peak = np.abs(rows).max(axis=1, initial=0.0)
@@ -96,11 +111,12 @@ class Probe(NamedTuple):
     @classmethod
     def of(cls, vector: NDArray[np.float32]) -> Probe:
         """Round the vector once for all segments."""
-        norm = float(np.linalg.norm(vector.astype(np.float64)))
+        exact = vector.astype(np.float64)
+        norm = math.sqrt(exact.dot(exact))
         width = math.sqrt(min(max(len(vector), 1), _EXACT_WIDTH))
         # The codes are this long at most: half of one is the rounding of each.
         longest = min(2**24 / (128 * width) - width, 32_767)
-        scale = np.float32(max(norm / longest, float(np.finfo(np.float32).tiny)))
+        scale = np.float32(max(norm / longest, TINY))
         return cls(vector, norm, np.rint(vector / scale).astype(np.int16), scale)
 
 
@@ -118,6 +134,7 @@ BLOCK = 8_192
 STRIDE = 16
 _ROWS_AT_ONCE = 2_048
 LOWEST = float(np.finfo(np.float32).min)
+TINY = float(np.finfo(np.float32).tiny)
 
 
 class VectorRows:
@@ -228,8 +245,8 @@ def shortlist(
     scales: NDArray[np.float32],
     query: Probe,
     limit: int,
-    dead: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    dead: IntArray,
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """Rows among which the `limit` nearest to `query` are likely to be, ascending, and their scores
     by int8, both of the shape (rows,).
 
@@ -237,12 +254,11 @@ def shortlist(
     """
     depth = int(signs.depth[0]) * max(limit, NEAREST) // NEAREST
     if kernels.compiled is not None:
-        mine, *line = _aimed(signs, query.vector)
-        room = _room(len(signs.spreads)).view(np.float32)
         gone = dead.astype(np.int32, copy=False)
-        arrays = (signs.words, mine, signs.spreads, gone, codes, query.codes, scales, room)
-        asked = (arrays, *line, query.scale, depth, STRIDE)
-        return _listed(room, kernels.run(kernels.compiled.shortlist, len(signs.spreads), *asked))
+        rows_of = signs.words, signs.centre, signs.spreads, gone, codes
+        arrays = (*rows_of, query.vector, query.codes, scales, _room(len(signs.spreads)))
+        asked = arrays, query.scale, depth, STRIDE
+        return _listed(kernels.run(kernels.compiled.shortlist, len(signs.spreads), *asked))
     estimates = estimate(signs, query.vector)
     if len(dead):
         estimates[dead] = -np.inf
@@ -250,7 +266,7 @@ def shortlist(
     sample = estimates[::STRIDE]
     place = max(len(sample) - depth // STRIDE - 1, 0)
     bar = max(float(np.partition(sample, place)[place]), LOWEST)
-    rows = np.flatnonzero(estimates >= bar)
+    rows = np.flatnonzero(estimates >= bar).astype(np.int32)
     return rows, score(codes, scales, query, rows)
 
 
@@ -262,7 +278,7 @@ def scan_rows(
     margin: float = 0.0,
     *,
     rows: IntArray | None = None,
-    dead: NDArray[np.int64] = EMPTY_ROWS,
+    dead: IntArray = EMPTY_ORDINALS,
 ) -> tuple[Places, NDArray[np.float32]]:
     """What scores by int8 within `margin` of the `limit`-th best: places, ascending, among all rows
     or in `rows`, and the scores, both of the shape (places,). Without a `limit`, all.
@@ -271,27 +287,26 @@ def scan_rows(
     """
     count = len(codes) if rows is None else len(rows)
     if not count:
-        return EMPTY_ROWS, np.empty(0, np.float32)
+        return EMPTY_ORDINALS, np.empty(0, np.float32)
     if kernels.compiled is not None:
         of = EMPTY_ORDINALS if rows is None else rows.astype(np.int32, copy=False)
-        room = _room(count).view(np.float32)
+        room = _room(count)
         arrays = (codes, query.codes, scales, of, dead.astype(np.int32, copy=False), room)
         asked = (arrays, query.scale, limit or 1, margin)
         listed = kernels.run(kernels.compiled.scan, count, *asked)
-        return (ALL, room[:count].copy()) if limit is None else _listed(room, listed)
+        return (ALL, room[:count].copy()) if limit is None else _listed(listed)
     scores = score(codes, scales, query, rows)
     scores[dead] = -np.inf
     if limit is None:
         return ALL, scores
     bar = np.float32(lowest_of_best([scores], limit) - margin)
-    places = np.flatnonzero(scores >= np.fmax(bar, np.float32(LOWEST)))
+    places = np.flatnonzero(scores >= np.fmax(bar, np.float32(LOWEST))).astype(np.int32)
     return places, scores[places]
 
 
-def _listed(room: NDArray[np.float32], count: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """The rows that a kernel left in the second third of its room, and their scores in the last."""
-    _, rows, scores = room.reshape(3, -1)
-    return rows[:count].view(np.int32).astype(np.int64), scores[:count].copy()
+def _listed(found: tuple[bytes, bytes]) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """The rows that a kernel found, and their scores."""
+    return np.frombuffer(found[0], np.int32), np.frombuffer(found[1], np.float32)
 
 
 # Among fewer than this share of the rows a scan takes less time.
@@ -305,7 +320,7 @@ def shortlist_among(
     query: Probe,
     limit: int,
     passing: NDArray[np.bool_],
-) -> tuple[NDArray[np.int64], NDArray[np.float32]] | None:
+) -> tuple[NDArray[np.int32], NDArray[np.float32]] | None:
     """As `shortlist`, among the rows that pass; None where these are to be scanned.
 
     The length was measured for all rows, and these may be alike. So the list is twice as long, and
@@ -328,7 +343,8 @@ def estimate(signs: Signs, query: NDArray[np.float32]) -> NDArray[np.float32]:
     """What orders the rows about as their dot products with `query` do, shape (rows,)."""
     mine, slope, half = _aimed(signs, query)
     rows = len(signs.spreads)
-    changed, counted, some, differ = np.split(_room(rows), [8 * rows, 9 * rows, 10 * rows])
+    room = _room(rows).view(np.uint8)
+    changed, counted, some, differ = np.split(room, [8 * rows, 9 * rows, 10 * rows])
     changed, differ = changed.view(np.uint64), differ.view(np.uint16)
     differ.fill(0)
     # Bytes are added in half the time, and hold the counts of three words.
@@ -355,20 +371,20 @@ def _aimed(
     The cosine of the angle is about pi/2 - pi * h / d where it is near a right one, as most are.
     """
     offset = query - signs.centre
-    norm = float(np.linalg.norm(offset)) * math.pi
+    norm = math.sqrt(exact(offset, offset[None]).item()) * math.pi
     return _packed(offset[None])[0], np.float32(-norm / len(query)), np.float32(norm / 2)
 
 
 _OF_THREAD = threading.local()
 
 
-def _room(rows: int) -> NDArray[np.uint8]:
+def _room(rows: int) -> NDArray[np.float32]:
     """12 bytes a row to count in, the same for every search of a thread: new memory would have to
     be mapped page by page, which costs as much as a sixth of the counting."""
-    kept: NDArray[np.uint8] | None = getattr(_OF_THREAD, "room", None)
-    if kept is None or len(kept) < 12 * rows:
-        kept = _OF_THREAD.room = np.empty(12 * rows, np.uint8)
-    return kept[: 12 * rows]
+    kept: NDArray[np.float32] | None = getattr(_OF_THREAD, "room", None)
+    if kept is None or len(kept) < 3 * rows:
+        kept = _OF_THREAD.room = np.empty(3 * rows, np.float32)
+    return kept[: 3 * rows]
 
 
 def _depth(signs: Signs, codes: NDArray[np.int8], scales: NDArray[np.float32]) -> int:

@@ -403,7 +403,7 @@ class SegmentReader:
     live_count: int = field(init=False)
     live_length: int = field(init=False)
     _frequencies: dict[int, int] = field(init=False, factory=dict)
-    _dead_rows: NDArray[np.int64] | None = field(init=False, default=None)
+    _dead_rows: NDArray[np.int32] | None = field(init=False, default=None)
     _living: NDArray[np.bool_] | None = field(init=False, default=None)
     _counting: tuple[NDArray[np.int32], NDArray[np.bool_]] | None = field(init=False, default=None)
 
@@ -469,10 +469,10 @@ class SegmentReader:
             kept = self._counting = allowed, counting
         return kept[1]
 
-    def dead_rows(self) -> NDArray[np.int64]:
+    def dead_rows(self) -> NDArray[np.int32]:
         """Vector rows of the dead units."""
         if self._dead_rows is None:
-            self._dead_rows = common_places(self.segment.row_units, self.dead)
+            self._dead_rows = common_places(self.segment.row_units, self.dead).astype(np.int32)
         return self._dead_rows
 
 

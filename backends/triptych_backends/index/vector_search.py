@@ -16,14 +16,15 @@ from numpy.typing import NDArray
 
 from triptych.errors import ModelMismatchError, ValidationError
 from triptych.records import SparseVector
+from triptych_backends.index import kernels
 from triptych_backends.index.change_log import Rows
 from triptych_backends.index.helper import available_cores
 from triptych_backends.index.quantization import (
     ALL,
-    EMPTY_ROWS,
     LOWEST,
     Places,
     Probe,
+    exact,
     scan_rows,
     shortlist,
     shortlist_among,
@@ -35,7 +36,13 @@ from triptych_backends.index.ranking import (
     lowest_of_best,
     top_k,
 )
-from triptych_backends.index.segment import IntArray, Segment, SegmentReader, vectors_of
+from triptych_backends.index.segment import (
+    EMPTY_ORDINALS,
+    IntArray,
+    Segment,
+    SegmentReader,
+    vectors_of,
+)
 from triptych_backends.index.selection import Part
 
 # Below this a second thread costs more than it saves.
@@ -73,15 +80,18 @@ class RowScanner:
 
 
 class Approximate(NamedTuple):
-    """Rows of one view: approximate scores, the rows' scales, their units' ordinals and places.
+    """Rows of one view: approximate scores, and places among all rows, both of the shape (rows,).
 
-    All four have the shape (rows,). A dead unit is left out, or its score is -inf.
+    A dead unit is left out, or its score is -inf.
     """
 
     scores: NDArray[np.float32]
-    scales: NDArray[np.float32]
-    units: NDArray[np.int32]
     places: Places
+
+    def rows(self, which: NDArray[np.int64]) -> NDArray[np.int32]:
+        """The places of some of these rows."""
+        places = which if isinstance(self.places, slice) else self.places[which]
+        return places.astype(np.int32, copy=False)
 
 
 def approximate(
@@ -98,7 +108,7 @@ def approximate(
     """
     segment = view.segment
     codes, scales, signs = segment.codes, segment.scales, segment.signs
-    listed, rows, dead = None, None, EMPTY_ROWS
+    listed, rows, dead = None, None, EMPTY_ORDINALS
     if allowed is not None:
         passing = view.counting(allowed)
         # Where every unit has a vector, its row has the unit's number.
@@ -106,13 +116,13 @@ def approximate(
         passing = passing if every else passing[segment.row_units]
         if limit is not None and signs:
             listed = shortlist_among(signs, codes, scales, query, limit, passing)
-        rows = None if listed else np.flatnonzero(passing)
+        rows = None if listed else np.flatnonzero(passing).astype(np.int32)
     else:
         dead = view.dead_rows()
         if limit is not None and signs:
             listed = shortlist(signs, codes, scales, query, limit, dead)
     found, scores = listed or _scanned(segment, query, scanner, limit, rows, dead)
-    return Approximate(scores, scales[found], segment.row_units[found], found)
+    return Approximate(scores, found)
 
 
 def _scanned(
@@ -120,8 +130,8 @@ def _scanned(
     query: Probe,
     scanner: RowScanner,
     limit: int | None,
-    rows: NDArray[np.int64] | None,
-    dead: NDArray[np.int64],
+    rows: NDArray[np.int32] | None,
+    dead: NDArray[np.int32],
 ) -> tuple[Places, NDArray[np.float32]]:
     """The rows, all or of `rows`, near the `limit` best (None: all), and scores."""
     codes, scales = segment.codes, segment.scales
@@ -145,14 +155,6 @@ def _scanned(
     return places if rows is None else rows[places], scores
 
 
-def exact(query: NDArray[np.float32], vectors: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Dot products in float64, the same for a row whichever rows stand beside it."""
-    found: NDArray[np.float64] = np.einsum(
-        "ij,j->i", vectors.astype(np.float64), query.astype(np.float64)
-    )
-    return found
-
-
 # Scores that lie so many standard deviations of their rounding apart are in the right order, but
 # for one of 10**12 pairs of equal rows, and far fewer of others. So a search errs in one case of
 # 10**9 at most, unless more than 100 rows a standard deviation are about the last of the best.
@@ -162,8 +164,10 @@ MOST = 4_096
 # Chunks of one document whose exact scores are compared for its maximum.
 ROWS_A_DOCUMENT = 8
 
+NO_SCORES: NDArray[np.float32] = np.empty(0, np.float32)
 Vectors = Callable[[str, Sequence[int]], Rows]
 Scan = tuple[Part, Approximate]
+Chosen = tuple[Part, NDArray[np.int32]]
 
 
 def checked(vector: NDArray[np.float32], parts: Sequence[Part]) -> NDArray[np.float32]:
@@ -172,7 +176,7 @@ def checked(vector: NDArray[np.float32], parts: Sequence[Part]) -> NDArray[np.fl
     Raises ValidationError when it is not one row of finite numbers, ModelMismatchError when it is
     not as wide as the vectors of `parts`.
     """
-    query = np.asarray(vector, np.float32)
+    query = np.array(vector, np.float32, order="C")  # a kernel takes no other layout
     if query.ndim != 1 or not np.isfinite(query).all():
         raise ValidationError("a query vector must be one row of finite numbers")
     for part in parts:
@@ -195,19 +199,31 @@ def nearest(
     """The nearest units of all parts, with exact scores: a superset of the `limit` best."""
     probe = Probe.of(query)
     scans = [(part, approximate(part.view, probe, part.allowed, scanner, limit)) for part in parts]
-    scores, scales = (
-        np.concatenate([scan[at] for _, scan in scans] or [EMPTY_ROWS]) for at in (0, 1)
-    )
+    return _rescored(_near(scans, probe, limit), query, vectors)
+
+
+def _near(scans: Sequence[Scan], query: Probe, limit: int) -> list[Chosen]:
+    """The rows that may be among the `limit` best of all scans, ascending; most often few more."""
+    if kernels.compiled is not None:
+        asked = [(scan.scores, scan.places, part.view.segment.scales) for part, scan in scans]
+        near = kernels.compiled.near(asked, query.norm, query.scale, SURE, limit)
+        rows = [np.frombuffer(each, np.int32) for each in near]
+        # Of too many, NumPy finds the best.
+        if sum(map(len, rows)) <= max(limit, MOST):
+            return [(part, each) for (part, _), each in zip(scans, rows, strict=True)]
+    scores = np.concatenate([NO_SCORES, *(scan.scores for _, scan in scans)])
+    of = [part.view.segment.scales[scan.places] for part, scan in scans]
+    scales = np.concatenate([NO_SCORES, *of]).astype(np.float64)
     floor = lowest_of_best([scores], limit)
     # The greatest scale of what is among the best may be less than that of any row.
     step = float(scales[scores >= floor].max(initial=0.0))
-    margins = _margins(probe, step, scales.astype(np.float64))
-    places, chosen, start = _above(scores + margins, floor, limit), [], 0
+    places = _above(scores + _margins(query, step, scales), floor, limit)
+    chosen, start = [], 0
     for part, scan in scans:
         low, high = places.searchsorted((start, start + len(scan.scores)))
-        chosen.append((part, scan, places[low:high] - start))
+        chosen.append((part, scan.rows(places[low:high] - start)))
         start += len(scan.scores)
-    return _rescored(chosen, query, vectors)
+    return chosen
 
 
 def nearest_documents(
@@ -225,11 +241,12 @@ def nearest_documents(
     probe = Probe.of(query)
     for part in parts:
         scan = approximate(part.view, probe, part.allowed, scanner)
-        if len(scan.units):
+        if len(scan.scores):
             scans.append((part, scan))
     grouped = []
     for part, scan in scans:
-        bounds = scan.units.searchsorted(part.view.segment.starts)
+        segment = part.view.segment
+        bounds = segment.row_units[scan.places].searchsorted(segment.starts)
         starts = bounds[:-1][bounds[:-1] < bounds[1:]]
         grouped.append((starts, np.maximum.reduceat(scan.scores, starts)))
     step = max([part.view.segment.coarsest for part, _ in scans], default=0.0)
@@ -245,7 +262,7 @@ def nearest_documents(
             if len(near) > ROWS_A_DOCUMENT:
                 near = top_k(run, ROWS_A_DOCUMENT)
             rows.extend((starts[group] + near).tolist())
-        chosen.append((part, scan, np.array(sorted(rows), np.int64)))
+        chosen.append((part, scan.rows(np.array(sorted(rows), np.int64))))
     return [best_of_group(one) for one in _rescored(chosen, query, vectors)]
 
 
@@ -264,31 +281,27 @@ def _margins(query: Probe, step: float, others: Scales) -> Scales:
     uniform one is strictly sub-Gaussian). The errors of two rows are independent, so their
     variances add up. The query's error is the same for both rows, which are at most 2 apart.
     """
-    own = (2 * float(query.scale)) ** 2
-    margins: Scales = SURE * ((query.norm**2 * (step**2 + others**2) + own) / 12) ** 0.5
+    own = 4 * float(query.scale) * float(query.scale)
+    squares = query.norm * query.norm * (step * step + others * others)
+    margins: Scales = SURE * np.sqrt((squares + own) / 12)
     return margins
 
 
 def _rescored(
-    chosen: Sequence[tuple[Part, Approximate, IntArray]],
-    query: NDArray[np.float32],
-    vectors: Vectors,
+    chosen: Sequence[Chosen], query: NDArray[np.float32], vectors: Vectors
 ) -> list[RankedUnits]:
     """The chosen rows with exact scores, by the index's file where there is one, but those whose
     vectors the truth has no longer. Raises DamagedError."""
     found: list[RankedUnits] = []
     elsewhere: dict[str, list[tuple[NDArray[np.float64], NDArray[np.int64]]]] = {}
-    for part, scan, rows in chosen:
+    for part, rows in chosen:
         if not len(rows):
             continue
         segment = part.view.segment
-        places = rows if isinstance(scan.places, slice) else scan.places[rows]
-        scores = np.full(len(rows), np.nan)
-        if len(segment.vectors):
-            scores = exact(query, segment.exact_rows(places))
-        if np.isnan(scores).any():
-            elsewhere.setdefault(part.dataset, []).append((scores, segment.row_keys[places]))
-        found.append(RankedUnits(part.dataset, part.view, scan.units[rows], scores))
+        scores, missing = _scores_in_file(segment, rows, query)
+        if missing:
+            elsewhere.setdefault(part.dataset, []).append((scores, segment.row_keys[rows]))
+        found.append(RankedUnits(part.dataset, part.view, segment.row_units.take(rows), scores))
     for dataset, several in elsewhere.items():
         keys = np.concatenate([keys for _, keys in several])
         every = exact(query, vectors_of(vectors(dataset, keys.tolist()), keys, len(query)))
@@ -298,6 +311,22 @@ def _rescored(
         kept = ~np.isnan(one.scores)
         found[at] = evolve(one, units=one.units[kept], scores=one.scores[kept])
     return found
+
+
+def _scores_in_file(
+    segment: Segment, rows: NDArray[np.int32], query: NDArray[np.float32]
+) -> tuple[NDArray[np.float64], int]:
+    """Exact scores of the rows, NaN for those whose vectors the segment's file does not have, and
+    how many these are. Raises DamagedError."""
+    if not len(segment.vectors):
+        return np.full(len(rows), np.nan), len(rows)
+    if kernels.compiled is not None:
+        scores = np.empty(len(rows))
+        asked = segment.vectors, segment.row_keys, rows, query, scores
+        if (missing := kernels.compiled.exact(asked)) >= 0:
+            return scores, missing
+    scores = exact(query, segment.exact_rows(rows))
+    return scores, int(np.count_nonzero(np.isnan(scores)))
 
 
 def best_units(part: Part, query: SparseVector, limit: int) -> RankedUnits:

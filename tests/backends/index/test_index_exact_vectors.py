@@ -116,6 +116,21 @@ def test_a_search_of_published_segments_reads_no_vector_of_the_truth(feed, tmp_p
         assert feed.calls["vectors"] > 0  # of what is not published yet
 
 
+@pytest.mark.parametrize("layout", ["strided", "backwards", "unaligned", "double", "list"])
+def test_a_query_of_any_layout_is_taken(feed, tmp_path, layout):
+    unaligned = np.frombuffer(b" " + QUERY.tobytes(), np.uint8)[1:].view(np.float32)
+    query = {
+        "strided": np.repeat(QUERY, 2)[::2],
+        "backwards": QUERY[::-1].copy()[::-1],
+        "unaligned": unaligned,
+        "double": QUERY.astype(np.float64),
+        "list": QUERY.tolist(),
+    }[layout]
+    with opened(feed, tmp_path) as index:
+        index.publish("x")
+        assert index.vector(["x"], "chunk", query, limit=5) == found(index)[1]
+
+
 def test_a_merge_copies_the_vectors_that_files_have(feed, tmp_path, monkeypatch):
     monkeypatch.setattr(compact, "ONE_SEGMENT", 0)
     with opened(feed, tmp_path) as index:

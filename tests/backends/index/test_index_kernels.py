@@ -6,16 +6,18 @@ import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from attrs import evolve
 from hypothesis import given, settings, strategies as st
 
 from support.examples import examples
 from support.rows import each_row
 from triptych.runtime import SEARCHES
 from triptych.text import get_analyzer
-from triptych_backends.index import bm25, kernels, quantization
+from triptych_backends.index import bm25, kernels, quantization, vector_search
 from triptych_backends.index.quantization import (
     Probe,
     scan_rows,
@@ -24,12 +26,14 @@ from triptych_backends.index.quantization import (
     shortlist_among,
 )
 from triptych_backends.index.segment import (
+    DamagedError,
     PostingsLists,
     Segment,
     SegmentReader,
     SharedVocabulary,
     Signs,
     SortedVocabulary,
+    row_sums,
 )
 
 compiled = kernels.compiled
@@ -426,24 +430,29 @@ def test_words_that_an_index_does_not_hold_are_refused(changed, error) -> None:
         ("scales", np.ones(2, np.float32), ValueError),
         ("scratch", np.zeros(8, np.float32), ValueError),
         ("spreads", np.empty(0, np.float32), ValueError),
+        ("centre", np.zeros(7, np.float32), ValueError),
+        ("vector", np.zeros(9, np.float32), ValueError),
+        ("query", np.empty(0, np.int16), ValueError),
     ],
 )
 def test_rows_of_other_sizes_are_refused(name, value, error) -> None:
     arrays = {
         "words": np.zeros((1, 3), np.uint64),
-        "mine": np.zeros(1, np.uint64),
+        "centre": np.zeros(8, np.float32),
         "spreads": np.ones(3, np.float32),
         "dead": np.empty(0, np.int32),
         "codes": np.full((3, 8), -128, np.int8),
+        "vector": np.ones(8, np.float32),
         "query": np.zeros(8, np.int16),
         "scales": np.ones(3, np.float32),
         "scratch": np.zeros(9, np.float32),
     }
-    numbers = (1.0, 1.0, 1.0, 50, quantization.STRIDE)
-    assert compiled.shortlist(tuple(arrays.values()), *numbers) == 3
+    numbers = (1.0, 50, quantization.STRIDE)
+    every = np.arange(3, dtype=np.int32).tobytes()
+    assert compiled.shortlist(tuple(arrays.values()), *numbers)[0] == every
     changed = {**arrays, name: value}
     if error is None:
-        assert compiled.shortlist(tuple(changed.values()), *numbers) == 3
+        assert compiled.shortlist(tuple(changed.values()), *numbers)[0] == every
         return
     with pytest.raises(error):
         compiled.shortlist(tuple(changed.values()), *numbers)
@@ -476,13 +485,161 @@ def test_scans_of_rows_that_are_not_there_are_refused(name, value, error) -> Non
         "dead": np.array([2], np.int32),
         "scratch": np.zeros(9, np.float32),
     }
-    assert compiled.scan(tuple(arrays.values()), 1.0, 1, 0.0) == 2
+    living = np.array([0, 1], np.int32).tobytes()
+    assert compiled.scan(tuple(arrays.values()), 1.0, 1, 0.0)[0] == living
     changed = {**arrays, name: value}
     if error is None:
-        assert compiled.scan(tuple(changed.values()), 1.0, 1, 0.0) == 2
+        assert compiled.scan(tuple(changed.values()), 1.0, 1, 0.0)[0] == living
         return
     with pytest.raises(error):
         compiled.scan(tuple(changed.values()), 1.0, 1, 0.0)
+
+
+def scans(generator, sizes, alike: bool):
+    """Scans of segments of so many rows, about half of which were found."""
+    for count in sizes:
+        scales = (0.001 + generator.random(count) ** 4 / 50).astype(np.float32)
+        places = np.flatnonzero(generator.random(count) < 0.5).astype(np.int32)
+        scores = generator.normal(size=len(places)).astype(np.float32)
+        if alike:
+            scales[:], scores[:] = 0.01, 0.5
+        part = SimpleNamespace(view=SimpleNamespace(segment=SimpleNamespace(scales=scales)))
+        yield part, vector_search.Approximate(scores, places)
+
+
+@pytest.mark.property
+@settings(deadline=None, max_examples=examples(200))
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    sizes=st.lists(st.sampled_from([*SIZES[:-1], 9_000]), max_size=5),
+    length=st.sampled_from([0.0, 1e-9, 1.0, 30.0, 1e6]),
+    coarse=st.sampled_from([1, 300]),
+    limit=st.sampled_from([1, 10, 400, 5_000]),
+    most=st.sampled_from([1, 50, 4_096]),
+    alike=st.booleans(),
+)
+def test_the_rows_near_the_best_are_those_of_numpy(
+    level, seed, sizes, length, coarse, limit, most, alike
+):
+    generator = np.random.default_rng(seed)
+    direction = generator.normal(size=64)
+    probe = Probe.of((direction * (length / np.linalg.norm(direction))).astype(np.float32))
+    probe = probe._replace(scale=probe.scale * np.float32(coarse))
+    asked = list(scans(generator, sizes, alike)), probe, limit
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vector_search, "MOST", most)
+        found, expected = vector_search._near(*asked), in_numpy(vector_search._near, *asked)
+    assert len(found) == len(sizes)
+    for (part, rows), (same, others) in zip(found, expected, strict=True):
+        assert part is same
+        assert rows.dtype == others.dtype == np.int32
+        assert rows.tolist() == others.tolist()
+
+
+@each_row(
+    ("name", "value", "error"),
+    [
+        ("scores", np.zeros(2, np.float32), ValueError),
+        ("scores", np.zeros(3, np.float64), TypeError),
+        ("places", np.array([0, 1, 4], np.int32), IndexError),
+        ("places", np.array([-1, 1, 3], np.int32), IndexError),
+        ("places", np.zeros(3, np.int64), TypeError),
+        ("scales", np.empty(0, np.float32), IndexError),
+        ("limit", 0, ValueError),
+        ("limit", 2**63, OverflowError),
+        ("segment", [], TypeError),
+        ("segment", (), IndexError),
+        ("segment", (None, None, None), TypeError),
+    ],
+)
+def test_scores_of_rows_that_are_not_there_are_refused(name, value, error) -> None:
+    arrays = {
+        "scores": np.array([1, 0.5, 1], np.float32),
+        "places": np.array([0, 2, 3], np.int32),
+        "scales": np.full(4, 0.001, np.float32),
+    }
+    sound = tuple(arrays.values())
+    bits = [np.array([0, 3], np.int32).tobytes()]
+    assert compiled.near([sound, sound], 1.0, 0.0, 7.0, 2) == 2 * bits
+    assert compiled.near([], 1.0, 0.0, 7.0, 2) == []
+    # What the query's own rounding adds: 7 * 2 * scale / 12**0.5, here about half.
+    assert compiled.near([sound], 0.0, 0.123, 7.0, 2) == bits
+    assert compiled.near([sound], 0.0, 0.124, 7.0, 2) == [arrays["places"].tobytes()]
+    limit = value if name == "limit" else 2
+    segment = value if name == "segment" else tuple({**arrays, name: value}.values())[:3]
+    with pytest.raises(error):
+        compiled.near([sound, segment], 1.0, 0.0, 7.0, limit)
+
+
+@pytest.mark.parametrize("width", [1, 7, 8, 9, 64, 384, 1_025])
+@pytest.mark.parametrize("rows", [1, 2, 70])
+def test_exact_scores_are_those_of_numpy_and_of_their_order(level, rows, width) -> None:
+    generator = np.random.default_rng(rows + width)
+    vectors = generator.normal(size=(rows, width)).astype(np.float32)
+    vectors[0] = -0.0
+    vectors[rows // 2 :: 5] = np.nan
+    query = generator.normal(size=width).astype(np.float32)
+    keys = generator.integers(-(2**40), 2**40, rows)
+    words = vectors.view(np.uint32)
+    here = evolve(
+        segment([], np.empty(0, np.uint32)),
+        row_keys=keys,
+        vectors=np.column_stack((words, row_sums(words, keys))),
+    )
+    some = np.flatnonzero(generator.random(rows) < 0.7).astype(np.int32)
+    scores, missing = vector_search._scores_in_file(here, some, query)
+    expected, theirs = in_numpy(vector_search._scores_in_file, here, some, query)
+    assert scores.tobytes() == expected.tobytes()
+    assert missing == theirs == np.isnan(vectors[some, 0]).sum()
+    for row, found in zip(some.tolist(), scores.tolist(), strict=True):
+        lanes, wanted = [0.0] * 8, 0.0
+        for at in range(width):
+            lanes[at % 8] += float(vectors[row, at]) * float(query[at])
+        for lane in lanes:
+            wanted += lane
+        assert repr(found) == repr(wanted)
+    for _ in range(20):
+        damaged = here.vectors.copy()
+        damaged[generator.integers(rows), generator.integers(width + 1)] ^= np.uint32(
+            1 << int(generator.integers(32))
+        )
+        every = np.arange(rows, dtype=np.int32)
+        for call in (
+            vector_search._scores_in_file,
+            partial(in_numpy, vector_search._scores_in_file),
+        ):
+            with pytest.raises(DamagedError):
+                call(evolve(here, vectors=damaged), every, query)
+
+
+@each_row(
+    ("name", "value", "error"),
+    [
+        ("vectors", np.zeros((3, 8), np.uint32), ValueError),
+        ("vectors", np.zeros(26, np.uint32), ValueError),
+        ("vectors", np.zeros((3, 9), np.uint8), TypeError),
+        ("keys", np.zeros(2, np.int64), ValueError),
+        ("rows", np.array([3], np.int32), IndexError),
+        ("rows", np.array([-1], np.int32), IndexError),
+        ("rows", np.zeros(1, np.int64), TypeError),
+        ("query", np.zeros(7, np.float32), ValueError),
+        ("query", np.empty(0, np.float32), ValueError),
+        ("scores", np.zeros(2), ValueError),
+        ("scores", np.frombuffer(bytes(8)), ValueError),
+    ],
+)
+def test_exact_vectors_that_are_not_there_are_refused(name, value, error) -> None:
+    arrays = {
+        "vectors": np.zeros((3, 9), np.uint32),
+        "keys": np.zeros(3, np.int64),
+        "rows": np.array([2], np.int32),
+        "query": np.ones(8, np.float32),
+        "scores": np.ones(1),
+    }
+    assert compiled.exact(tuple(arrays.values())) == 0
+    assert arrays["scores"].tolist() == [0.0]
+    with pytest.raises((error, BufferError)):
+        compiled.exact(tuple({**arrays, name: value}.values()))
 
 
 def test_products_that_leave_32_bits_are_refused() -> None:
@@ -491,8 +648,8 @@ def test_products_that_leave_32_bits_are_refused() -> None:
     with pytest.raises(ValueError, match="length"):
         compiled.scan((codes, query, one, none, none, room), 1.0, 1, 0.0)
     narrow = codes[:, :511].copy(), query[:511]
-    assert compiled.scan((*narrow, one, none, none, room), 1.0, 1, 0.0) == 1
-    assert room[2] == 128 * 2**15 * 511
+    _, scores = compiled.scan((*narrow, one, none, none, room), 1.0, 1, 0.0)
+    assert np.frombuffer(scores, np.float32).tolist() == [128 * 2**15 * 511]
 
 
 def test_another_thread_searches_while_a_kernel_runs_over_many_rows() -> None:
