@@ -427,13 +427,14 @@ class SegmentReader:
     ) -> list[int]:
         """How many live units have each word of these numbers; or how many of those `among`."""
         text, known = self.segment.text, self._frequencies
+        bound = text.offsets.item
+        if among is None and not len(self.dead):
+            return [bound(word + 1) - bound(word) for word in words]
         found = []
         for word in words:
-            start, end = text.offsets.item(word), text.offsets.item(word + 1)
+            start, end = bound(word), bound(word + 1)
             if among is not None:
                 number = count_common(text.ids[start:end], among)
-            elif not len(self.dead):
-                number = end - start
             elif word in known:
                 number = known[word]
             else:
