@@ -55,12 +55,12 @@ class Statistics:
 
     def held_by(self, variants: Mapping[str, Iterable[str]]) -> dict[str, int]:
         """How many units have each term: any of its variants, and no unit has several."""
-        found, known = dict[str, int](), self.frequencies
+        found, known, most = dict[str, int](), self.frequencies, self.count
         for term, some in variants.items():
             count = 0
             for each in some:
                 count += known.get(each, 0)
-            found[term] = min(count, self.count)
+            found[term] = count if count < most else most
         return found
 
     def corpus_stats(self, variants: Mapping[str, Iterable[str]]) -> CorpusStats:
@@ -177,8 +177,8 @@ def top(
         found, held = np.empty(limit, np.int64), np.empty(limit)
         of_units = segment.lengths, text.offsets, view.counting(allowed)
         arrays = (text.ids, text.counts, *of_units, found, held)
-        asked = (arrays, weights.terms, numbers, weights.slope, weights.base, bar)
-        count = kernels.run(kernels.compiled.bm25, len(segment.keys), *asked)
+        asked = (weights.terms, numbers, weights.slope, weights.base, bar, segment.shortest)
+        count = kernels.run(kernels.compiled.bm25, len(segment.keys), arrays, *asked)
         return found[:count], held[:count]
     norms = segment.norms(weights.slope, weights.base)
     lists = [

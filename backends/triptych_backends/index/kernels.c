@@ -18,7 +18,7 @@
 #error "float is computed wider than it is: the answers would differ from NumPy's"
 #endif
 /* As in `kernels.py`: raised with every change of what a function takes or gives. */
-#define VERSION 6
+#define VERSION 7
 #if defined(__GNUC__)
 #define INLINE static inline __attribute__((always_inline))
 INLINE int count_bits(uint64_t word) { return __builtin_popcountll(word); }
@@ -82,7 +82,7 @@ typedef struct {
 } Hit;
 typedef struct {
     int64_t at, end; /* what is left of the word's postings */
-    double weight, density; /* density: postings a unit */
+    double weight, most, density; /* most: what one of them can add at most; density: postings a unit */
 } List;
 typedef struct {
     const int32_t *ids;
@@ -133,6 +133,22 @@ static void keep(Query *q, double score, int64_t unit) {
 INLINE double count_at(const void *counts, int size, int64_t at) {
     if (size == 1) return ((const uint8_t *)counts)[at];
     return size == 2 ? ((const uint16_t *)counts)[at] : ((const uint32_t *)counts)[at];
+}
+
+/* What a word adds to a unit at most, `least` being the least norm: of its greatest count, as far as its postings are
+   few enough to look at all. */
+static double most_of(const Query *q, int64_t at, int64_t end, double weight, double least) {
+    enum { MANY = 1 << 16 };
+    double greatest = 0.0;
+    if (end - at > MANY) return weight;
+    if (q->size == 1) { /* several at a time */
+        const uint8_t *counts = q->counts;
+        uint8_t found = 0;
+        for (; at < end; at++) found = counts[at] > found ? counts[at] : found;
+        greatest = found;
+    }
+    for (; at < end; at++) greatest = fmax(greatest, count_at(q->counts, q->size, at));
+    return greatest > 0.0 ? greatest / (least + greatest) * weight : 0.0;
 }
 
 /* The part of a posting's denominator that its unit gives. */
@@ -219,7 +235,7 @@ static int walk(Query *q, int walked) {
    Optimizations, 1995. `copy` has room for the lists. */
 static int search(Query *q, List *copy) {
     q->rest[q->words] = 0.0;
-    for (int i = q->words; i--;) q->rest[i] = q->rest[i + 1] + q->lists[i].weight;
+    for (int i = q->words; i--;) q->rest[i] = q->rest[i + 1] + q->lists[i].most;
     /* First the units with any of the words that few units have: often no other can be better. */
     int64_t postings = 0, few = q->units / 16 > 1024 ? q->units / 16 : 1024;
     int rare = 0;
@@ -354,16 +370,17 @@ end:
     return done ? PyLong_FromLongLong(count) : NULL;
 }
 
-/* bm25((ids, counts, lengths, offsets, counting, *, units, scores), terms, numbers, slope, base, bar): how many
-   units were found; they and their scores are written to the last two arrays. `terms` are the weights, greatest
-   first, `numbers` those of the terms that the segment has. */
+/* bm25((ids, counts, lengths, offsets, counting, *, units, scores), terms, numbers, slope, base, bar, shortest): how
+   many units were found; they and their scores are written to the last two arrays. `terms` are the weights, greatest
+   first, `numbers` those of the terms that the segment has, `shortest` is the least of the lengths. */
 static PyObject *bm25(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *given, *terms, *numbers, *term, *weight, *number;
     Py_ssize_t next = 0;
     Arrays arrays;
     Query q = {.held = 0};
-    if (!PyArg_ParseTuple(args, "O!O!O!ddd", &PyTuple_Type, &given, &PyDict_Type, &terms, &PyDict_Type, &numbers,
-                          &q.slope, &q.base, &q.bar))
+    double shortest;
+    if (!PyArg_ParseTuple(args, "O!O!O!dddd", &PyTuple_Type, &given, &PyDict_Type, &terms, &PyDict_Type, &numbers,
+                          &q.slope, &q.base, &q.bar, &shortest))
         return NULL;
     int done = take(&arrays, given, "40481.88");
     if (!done) goto end;
@@ -392,9 +409,10 @@ static PyObject *bm25(PyObject *Py_UNUSED(module), PyObject *args) {
         if (!(number = PyDict_GetItemWithError(numbers, term))) continue;
         int64_t word = PyLong_AsLongLong(number), known = word >= 0 && word < arrays.counts[3] - 1;
         int64_t at = known ? offsets[word] : -1, end = known ? offsets[word + 1] : -1;
-        double most = PyErr_Occurred() ? 0.0 : PyFloat_AsDouble(weight);
+        double own = PyErr_Occurred() ? 0.0 : PyFloat_AsDouble(weight);
         done = !PyErr_Occurred() && at >= 0 && at <= end && end <= arrays.counts[0];
-        q.lists[q.words++] = (List){at, end, most, (double)(end - at) / (double)(q.units ? q.units : 1)};
+        double most = done ? most_of(&q, at, end, own, shortest * q.slope + q.base) : 0.0;
+        q.lists[q.words++] = (List){at, end, own, most, (double)(end - at) / (double)(q.units ? q.units : 1)};
     }
     if (PyErr_Occurred()) goto freed;
     if (done && q.limit) {

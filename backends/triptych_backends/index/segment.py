@@ -253,6 +253,7 @@ class Segment:
     vectors: NDArray[np.uint32] = NO_VECTORS
     file: str | None = None
     total_length: int = field(init=False)
+    shortest: int = field(init=False)
     _norms: tuple[float, NDArray[np.float64]] | None = field(init=False, default=None)
     _coarsest: float | None = field(init=False, default=None)
     _sorted_owners: NDArray[np.int64] | None = field(init=False, default=None)
@@ -262,6 +263,7 @@ class Segment:
 
     def __attrs_post_init__(self) -> None:
         self.total_length = int(self.lengths.sum(dtype=np.int64))
+        self.shortest = int(self.lengths.min()) if len(self.lengths) else 0
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -345,6 +347,7 @@ class Segment:
 
     def group_numbers(self, units: IntArray) -> NDArray[np.int64]:
         """The group of each unit."""
+        units = units.astype(self.starts.dtype, copy=False)  # else all starts would be converted
         return self.starts.searchsorted(units, "right") - 1
 
     @cached_property

@@ -250,7 +250,7 @@ def search(**changed) -> int:
         "scores": np.empty(3),
     }
     terms, numbers, *arrays = {**given, **changed}.values()
-    return compiled.bm25(tuple(arrays), terms, numbers, 0.1, 0.3, 0.0)
+    return compiled.bm25(tuple(arrays), terms, numbers, 0.1, 0.3, 0.0, 3)
 
 
 @each_row(
