@@ -82,7 +82,7 @@ typedef struct {
 } Hit;
 typedef struct {
     int64_t at, end; /* what is left of the word's postings */
-    double weight, most, density; /* most: what one of them can add at most; density: postings a unit */
+    double weight, density; /* density: postings a unit */
 } List;
 typedef struct {
     const int32_t *ids;
@@ -91,7 +91,7 @@ typedef struct {
     const uint32_t *lengths;
     int64_t units;
     const uint8_t *counting; /* of each unit whether it counts, NULL: all do */
-    double slope, base;
+    double slope, base, shortest; /* shortest: the least of the lengths */
     int words;
     List *lists; /* heaviest first */
     double *rest; /* what the lists from i on can add at most */
@@ -135,12 +135,13 @@ INLINE double count_at(const void *counts, int size, int64_t at) {
     return size == 2 ? ((const uint16_t *)counts)[at] : ((const uint32_t *)counts)[at];
 }
 
-/* What a word adds to a unit at most, `least` being the least norm: of its greatest count, as far as its postings are
-   few enough to look at all. */
-static double most_of(const Query *q, int64_t at, int64_t end, double weight, double least) {
+/* What a list adds to a unit at most: its greatest count to the shortest unit. Of a long list, whose counts would take
+   long to look at, it is the whole weight. */
+static double most_of(const Query *q, const List *list) {
     enum { MANY = 1 << 16 };
+    int64_t at = list->at, end = list->end;
     double greatest = 0.0;
-    if (end - at > MANY) return weight;
+    if (end - at > MANY) return list->weight;
     if (q->size == 1) { /* several at a time */
         const uint8_t *counts = q->counts;
         uint8_t found = 0;
@@ -148,7 +149,7 @@ static double most_of(const Query *q, int64_t at, int64_t end, double weight, do
         greatest = found;
     }
     for (; at < end; at++) greatest = fmax(greatest, count_at(q->counts, q->size, at));
-    return greatest > 0.0 ? greatest / (least + greatest) * weight : 0.0;
+    return greatest > 0.0 ? greatest / (q->shortest * q->slope + q->base + greatest) * list->weight : 0.0;
 }
 
 /* The part of a posting's denominator that its unit gives. */
@@ -235,7 +236,7 @@ static int walk(Query *q, int walked) {
    Optimizations, 1995. `copy` has room for the lists. */
 static int search(Query *q, List *copy) {
     q->rest[q->words] = 0.0;
-    for (int i = q->words; i--;) q->rest[i] = q->rest[i + 1] + q->lists[i].most;
+    for (int i = q->words; i--;) q->rest[i] = q->rest[i + 1] + most_of(q, &q->lists[i]);
     /* First the units with any of the words that few units have: often no other can be better. */
     int64_t postings = 0, few = q->units / 16 > 1024 ? q->units / 16 : 1024;
     int rare = 0;
@@ -378,9 +379,8 @@ static PyObject *bm25(PyObject *Py_UNUSED(module), PyObject *args) {
     Py_ssize_t next = 0;
     Arrays arrays;
     Query q = {.held = 0};
-    double shortest;
     if (!PyArg_ParseTuple(args, "O!O!O!dddd", &PyTuple_Type, &given, &PyDict_Type, &terms, &PyDict_Type, &numbers,
-                          &q.slope, &q.base, &q.bar, &shortest))
+                          &q.slope, &q.base, &q.bar, &q.shortest))
         return NULL;
     int done = take(&arrays, given, "40481.88");
     if (!done) goto end;
@@ -409,10 +409,9 @@ static PyObject *bm25(PyObject *Py_UNUSED(module), PyObject *args) {
         if (!(number = PyDict_GetItemWithError(numbers, term))) continue;
         int64_t word = PyLong_AsLongLong(number), known = word >= 0 && word < arrays.counts[3] - 1;
         int64_t at = known ? offsets[word] : -1, end = known ? offsets[word + 1] : -1;
-        double own = PyErr_Occurred() ? 0.0 : PyFloat_AsDouble(weight);
+        double most = PyErr_Occurred() ? 0.0 : PyFloat_AsDouble(weight);
         done = !PyErr_Occurred() && at >= 0 && at <= end && end <= arrays.counts[0];
-        double most = done ? most_of(&q, at, end, own, shortest * q.slope + q.base) : 0.0;
-        q.lists[q.words++] = (List){at, end, own, most, (double)(end - at) / (double)(q.units ? q.units : 1)};
+        q.lists[q.words++] = (List){at, end, most, (double)(end - at) / (double)(q.units ? q.units : 1)};
     }
     if (PyErr_Occurred()) goto freed;
     if (done && q.limit) {
