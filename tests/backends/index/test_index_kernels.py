@@ -104,10 +104,11 @@ def segment(lists: list[tuple[np.ndarray, np.ndarray]], lengths: np.ndarray) -> 
     allowed=st.sampled_from([None, 0.0, 0.01, 0.5, 1.0]),
     limit=st.sampled_from([1, 2, 10, 50, 1_000]),
     spread=st.sampled_from([1, 3, 200]),
+    shortest=st.sampled_from([0, 100]),
     barred=st.booleans(),
 )
 def test_bm25_is_that_of_numpy(
-    seed, count, shares, width, dead, allowed, limit, spread, barred
+    seed, count, shares, width, dead, allowed, limit, spread, shortest, barred
 ) -> None:
     generator = np.random.default_rng(seed)
 
@@ -119,7 +120,7 @@ def test_bm25_is_that_of_numpy(
         ids = drawn(share)
         most = min(int(np.iinfo(width).max), 4 * spread)
         lists.append((ids, generator.integers(1, most + 1, len(ids)).astype(width)))
-    lengths = generator.integers(0, spread + 1, count).astype(np.uint32)
+    lengths = generator.integers(shortest, shortest + spread + 1, count).astype(np.uint32)
     view = SegmentReader(segment(lists, lengths), drawn(dead))
     terms = {str(number): number for number in range(len(lists))}
     weights = bm25.weigh(
