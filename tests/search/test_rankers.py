@@ -42,6 +42,15 @@ def test_rrf_sums_reciprocal_ranks() -> None:
     assert fused[1].scores == {"bm25": 9.0}
 
 
+def test_a_list_counts_a_candidate_once_at_its_best_rank() -> None:
+    twice = [candidate("a", 9.0), candidate("a", 8.0), candidate("b", 7.0), candidate("b", 6.0)]
+    fused = fuse_lanes(RRFRanker(k=60), {"vector": [candidate("b", 0.9)], "bm25": twice})
+    assert [c.doc_name for c in fused] == ["b", "a"]
+    assert fused[0].score == pytest.approx(1 / 61 + 1 / 63, abs=1e-9)
+    assert fused[1].score == pytest.approx(1 / 61, abs=1e-9)
+    assert [c.scores for c in fused] == [{"vector": 0.9, "bm25": 7.0}, {"bm25": 9.0}]
+
+
 def test_min_max_weighs_normalised_scores() -> None:
     fused = fuse_lanes(
         WeightedRanker(weights={"bm25": 3.0, "vector": 1.0}),

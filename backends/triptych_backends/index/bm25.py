@@ -53,13 +53,23 @@ class Statistics:
     length: int
     frequencies: Mapping[str, int]
 
-    def corpus_stats(self, terms: Iterable[str]) -> CorpusStats:
-        """The statistics of some of the terms."""
-        known = self.frequencies
+    def held_by(self, variants: Mapping[str, Iterable[str]]) -> dict[str, int]:
+        """How many units have each term: any of its variants, and no unit has several."""
+        found, known, most = dict[str, int](), self.frequencies, self.count
+        for term, some in variants.items():
+            count = 0
+            for each in some:
+                count += known.get(each, 0)
+            found[term] = count if count < most else most
+        return found
+
+    def corpus_stats(self, variants: Mapping[str, Iterable[str]]) -> CorpusStats:
+        """The statistics of some terms, each with all of its variants."""
+        found = self.held_by(variants)
         return CorpusStats(
             document_count=self.count,
             total_length=self.length // TEXT_WEIGHT,
-            document_frequencies={term: known[term] for term in terms if known.get(term)},
+            document_frequencies={term: count for term, count in found.items() if count},
         )
 
 
@@ -133,11 +143,9 @@ def weigh(
     Each of a term's `variants` has its weight: units hold the term that hold any.
     """
     weights: dict[str, float] = {}
+    held_by = corpus.held_by(variants)
     for term, times in repeats.items():
-        frequency = 0
-        for each in variants[term]:
-            frequency += corpus.frequencies.get(each, 0)
-        frequency = min(frequency, corpus.count)
+        frequency = held_by[term]
         weight = times * math.log1p((corpus.count - frequency + 0.5) / (frequency + 0.5))
         for each in variants[term]:
             weights[each] = weights.get(each, 0.0) - weight
@@ -169,8 +177,8 @@ def top(
         found, held = np.empty(limit, np.int64), np.empty(limit)
         of_units = segment.lengths, text.offsets, view.counting(allowed)
         arrays = (text.ids, text.counts, *of_units, found, held)
-        asked = (arrays, weights.terms, numbers, weights.slope, weights.base, bar)
-        count = kernels.run(kernels.compiled.bm25, len(segment.keys), *asked)
+        asked = (weights.terms, numbers, weights.slope, weights.base, bar, segment.shortest)
+        count = kernels.run(kernels.compiled.bm25, len(segment.keys), arrays, *asked)
         return found[:count], held[:count]
     norms = segment.norms(weights.slope, weights.base)
     lists = [
@@ -217,13 +225,13 @@ def top(
 class WordRanking:
     """The best units for a query's words, and what tells which of its terms they hold.
 
-    ``origins`` say for each row where in ``found`` it is, and which unit there; ``numbers`` are
-    those of the terms' ``variants`` by the identity of a view. ``statistics`` are those of all
-    variants, in one language only.
+    ``hits`` end with where in ``found`` each row is, and which unit there; ``numbers`` are those of
+    the terms' ``variants`` by the identity of a view. ``statistics`` are those of all variants, in
+    one language only.
     """
 
     rows: list[Scored]
-    origins: Sequence[tuple[int, int]] = ()
+    hits: Sequence[tuple[Any, ...]] = ()
     variants: Mapping[str, Sequence[str]] = {}
     found: Sequence[RankedUnits] = ()
     numbers: Mapping[int, Mapping[str, int]] = {}
@@ -234,27 +242,26 @@ class WordRanking:
         known = self.statistics
         if known is None or not self.variants.keys() >= set(terms):
             return None
-        variants = {term: self.variants[term] for term in terms}
-        return known.corpus_stats(set().union(*variants.values())).pooled(variants)
+        return known.corpus_stats({term: self.variants[term] for term in terms})
 
     def matches(self) -> TermMatches:
         """How often each row's unit holds the terms: a term's postings are bisected."""
         terms = sorted(self.variants)
         counts = np.zeros((len(self.rows), len(terms)), np.float64)
-        parts, units = np.array(self.origins, np.int32).reshape(-1, 2).T
-        for at, one in enumerate(self.found):
-            rows = (parts == at).nonzero()[0]
-            if not len(rows):
-                continue
-            numbers = self.numbers[id(one.view)]
+        rows_of: dict[int, list[int]] = {}
+        for row, hit in enumerate(self.hits):
+            rows_of.setdefault(hit[-2], []).append(row)
+        for part, rows in rows_of.items():
+            view = self.found[part].view
+            numbers = self.numbers[id(view)]
             columns, words = [], []
             for column, term in enumerate(terms):
                 for each in self.variants[term]:
                     if each in numbers:
                         columns.append(column)
                         words.append(numbers[each])
-            text = one.view.segment.text
-            counts[rows] = held_counts(text, words, columns, units[rows], len(terms))
+            units = np.array([self.hits[row][-1] for row in rows])
+            counts[rows] = held_counts(view.segment.text, words, columns, units, len(terms))
         return TermMatches(terms, np.minimum(counts / TEXT_WEIGHT, 1))
 
 
@@ -332,10 +339,10 @@ def _parts(
     return norms
 
 
-def pooled(variants: Iterable[Mapping[str, Sequence[str]]]) -> dict[str, tuple[str, ...]]:
+def pooled(variants: Iterable[Mapping[str, Sequence[str]]]) -> Mapping[str, Sequence[str]]:
     """Each term's variants in all languages."""
-    found: dict[str, tuple[str, ...]] = {}
+    found: dict[str, Sequence[str]] = {}
     for each in variants:
-        for term, some in each.items():
-            found[term] = tuple(dict.fromkeys((*found.get(term, ()), *some)))
+        both = {term: {*found[term], *each[term]} for term in found.keys() & each.keys()}
+        found |= {**each, **{term: sorted(some) for term, some in both.items()}}
     return found

@@ -91,7 +91,7 @@ typedef struct {
     const uint32_t *lengths;
     int64_t units;
     const uint8_t *counting; /* of each unit whether it counts, NULL: all do */
-    double slope, base;
+    double slope, base, shortest; /* shortest: the least of the lengths */
     int words;
     List *lists; /* heaviest first */
     double *rest; /* what the lists from i on can add at most */
@@ -133,6 +133,23 @@ static void keep(Query *q, double score, int64_t unit) {
 INLINE double count_at(const void *counts, int size, int64_t at) {
     if (size == 1) return ((const uint8_t *)counts)[at];
     return size == 2 ? ((const uint16_t *)counts)[at] : ((const uint32_t *)counts)[at];
+}
+
+/* What a list adds to a unit at most: its greatest count to the shortest unit. Of a long list, whose counts would take
+   long to look at, it is the whole weight. */
+static double most_of(const Query *q, const List *list) {
+    enum { MANY = 1 << 16 };
+    int64_t at = list->at, end = list->end;
+    double greatest = 0.0;
+    if (end - at > MANY) return list->weight;
+    if (q->size == 1) { /* several at a time */
+        const uint8_t *counts = q->counts;
+        uint8_t found = 0;
+        for (; at < end; at++) found = counts[at] > found ? counts[at] : found;
+        greatest = found;
+    }
+    for (; at < end; at++) greatest = fmax(greatest, count_at(q->counts, q->size, at));
+    return greatest > 0.0 ? greatest / (q->shortest * q->slope + q->base + greatest) * list->weight : 0.0;
 }
 
 /* The part of a posting's denominator that its unit gives. */
@@ -219,7 +236,7 @@ static int walk(Query *q, int walked) {
    Optimizations, 1995. `copy` has room for the lists. */
 static int search(Query *q, List *copy) {
     q->rest[q->words] = 0.0;
-    for (int i = q->words; i--;) q->rest[i] = q->rest[i + 1] + q->lists[i].weight;
+    for (int i = q->words; i--;) q->rest[i] = q->rest[i + 1] + most_of(q, &q->lists[i]);
     /* First the units with any of the words that few units have: often no other can be better. */
     int64_t postings = 0, few = q->units / 16 > 1024 ? q->units / 16 : 1024;
     int rare = 0;
@@ -354,16 +371,16 @@ end:
     return done ? PyLong_FromLongLong(count) : NULL;
 }
 
-/* bm25((ids, counts, lengths, offsets, counting, *, units, scores), terms, numbers, slope, base, bar): how many
-   units were found; they and their scores are written to the last two arrays. `terms` are the weights, greatest
-   first, `numbers` those of the terms that the segment has. */
+/* bm25((ids, counts, lengths, offsets, counting, *, units, scores), terms, numbers, slope, base, bar, shortest): how
+   many units were found; they and their scores are written to the last two arrays. `terms` are the weights, greatest
+   first, `numbers` those of the terms that the segment has, `shortest` is the least of the lengths. */
 static PyObject *bm25(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *given, *terms, *numbers, *term, *weight, *number;
     Py_ssize_t next = 0;
     Arrays arrays;
     Query q = {.held = 0};
-    if (!PyArg_ParseTuple(args, "O!O!O!ddd", &PyTuple_Type, &given, &PyDict_Type, &terms, &PyDict_Type, &numbers,
-                          &q.slope, &q.base, &q.bar))
+    if (!PyArg_ParseTuple(args, "O!O!O!dddd", &PyTuple_Type, &given, &PyDict_Type, &terms, &PyDict_Type, &numbers,
+                          &q.slope, &q.base, &q.bar, &q.shortest))
         return NULL;
     int done = take(&arrays, given, "40481.88");
     if (!done) goto end;

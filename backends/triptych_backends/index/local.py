@@ -158,8 +158,9 @@ class LocalIndex(CloseOnExit):
     ) -> CorpusStats:
         """The statistics that `bm25` scores these terms by."""
         views, corpora = bounded(self.fresh(datasets), field, corpus)
-        numbers = bm25.find(views, list(dict.fromkeys(terms)))
-        return bm25.statistics(views, numbers, corpora).corpus_stats(terms)
+        each = dict(zip(terms, zip(terms), strict=True))
+        numbers = bm25.find(views, list(each))
+        return bm25.statistics(views, numbers, corpora).corpus_stats(each)
 
     def vector(
         self,

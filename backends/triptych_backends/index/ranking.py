@@ -114,8 +114,8 @@ def best_of_group(found: RankedUnits) -> RankedUnits:
 
 
 def rank(found: Sequence[RankedUnits], limit: int) -> tuple[list[Scored], list[tuple[Any, ...]]]:
-    """The `limit` best: by score rounded to 1e-6, name, index, dataset; and where in ``found``
-    each is, and its ordinal there."""
+    """The `limit` best: by score rounded to 1e-6, name, index, dataset; and the same followed by
+    where in ``found`` each is, and its ordinal there."""
     rounded = [one.scores.round(DECIMALS) for one in found]
     count = sum(map(len, rounded))
     bar = -np.inf
@@ -125,13 +125,15 @@ def rank(found: Sequence[RankedUnits], limit: int) -> tuple[list[Scored], list[t
         bar = every[count - limit]
     hits: list[tuple[Any, ...]] = []
     for at, (one, scores) in enumerate(zip(found, rounded, strict=True)):
-        segment, kept = one.view.segment, scores >= bar
-        units = one.units[kept]
+        segment, units = one.view.segment, one.units
+        if count > limit:
+            kept = scores >= bar
+            units, scores = units[kept], scores[kept]
         if not len(units):
             continue
         groups = segment.group_numbers(units)
         hits += zip(
-            (-scores[kept]).tolist(),
+            (-scores).tolist(),
             map(segment.names.__getitem__, groups.tolist()),
             segment.indexes.take(units).tolist(),
             repeat(one.dataset),
@@ -144,5 +146,4 @@ def rank(found: Sequence[RankedUnits], limit: int) -> tuple[list[Scored], list[t
     hits.sort()
     del hits[limit:]
     # As `Scored._make`, at a third of its cost.
-    rows = list(map(tuple.__new__, repeat(Scored), map(itemgetter(slice(6)), hits)))
-    return rows, list(map(itemgetter(slice(6, 8)), hits))
+    return list(map(tuple.__new__, repeat(Scored), map(itemgetter(slice(6)), hits))), hits

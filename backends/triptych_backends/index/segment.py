@@ -253,6 +253,7 @@ class Segment:
     vectors: NDArray[np.uint32] = NO_VECTORS
     file: str | None = None
     total_length: int = field(init=False)
+    shortest: int = field(init=False)
     _norms: tuple[float, NDArray[np.float64]] | None = field(init=False, default=None)
     _coarsest: float | None = field(init=False, default=None)
     _sorted_owners: NDArray[np.int64] | None = field(init=False, default=None)
@@ -262,6 +263,7 @@ class Segment:
 
     def __attrs_post_init__(self) -> None:
         self.total_length = int(self.lengths.sum(dtype=np.int64))
+        self.shortest = int(self.lengths.min()) if len(self.lengths) else 0
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -345,6 +347,7 @@ class Segment:
 
     def group_numbers(self, units: IntArray) -> NDArray[np.int64]:
         """The group of each unit."""
+        units = units.astype(self.starts.dtype, copy=False)  # else all starts would be converted
         return self.starts.searchsorted(units, "right") - 1
 
     @cached_property
@@ -427,13 +430,14 @@ class SegmentReader:
     ) -> list[int]:
         """How many live units have each word of these numbers; or how many of those `among`."""
         text, known = self.segment.text, self._frequencies
+        bound = text.offsets.item
+        if among is None and not len(self.dead):
+            return [bound(word + 1) - bound(word) for word in words]
         found = []
         for word in words:
-            start, end = text.offsets.item(word), text.offsets.item(word + 1)
+            start, end = bound(word), bound(word + 1)
             if among is not None:
                 number = count_common(text.ids[start:end], among)
-            elif not len(self.dead):
-                number = end - start
             elif word in known:
                 number = known[word]
             else:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import compress
+from operator import mul
 
 import attrs
 import numpy as np
@@ -13,6 +15,7 @@ from triptych._internal.turns import SEARCHES
 from triptych.records import NO_CHUNK, Candidates, RankedList
 
 _SHARPNESS = 1.5
+_IN_LABEL = 0.5  # of `TermMatches.counts`: what only the label has counts no less
 _USUAL_SPREAD = 1 / 9, 1 / 6  # of a shortlist's cosines, as shares of the embedder's range
 
 
@@ -44,19 +47,18 @@ def keyword_evidence(candidates: Candidates, depth: int) -> KeywordEvidence | No
         return None  # a long text holds most words of most questions
     counts = candidates.matches().counts
     SEARCHES.pass_on("the search")
-    first: dict[tuple[str, str], int] = {}
-    for at, row in enumerate(candidates.rows):
-        first.setdefault((row[1], row[3]), at)
-    best = np.zeros(len(counts), np.bool_)
-    best[list(first.values())] = True
-    held = counts > 0
-    counted = held & (best[:, None] | (counts >= 1))
-    holding = counted[:depth].sum(axis=0)
-    idf = np.log1p((depth - holding + 0.5) / (holding + 0.5))
-    masses = counted @ idf
-    coverage = (held @ idf) / idf.sum()
-    others = float(masses[1:depth].sum()) / (depth - 1)
-    gap = min(max((float(masses[0]) - others) / math.log(depth), 0.0), 1.0)
+    named, least = set[tuple[str, str]](), list[float]()
+    for row in candidates.rows[:depth]:
+        document = row[1], row[3]
+        least.append(1.0 if document in named else _IN_LABEL)
+        named.add(document)
+    counted = np.array(least) <= counts[:depth].T
+    holding = counted.sum(axis=1).tolist()
+    idf = [math.log1p((depth - number + 0.5) / (number + 0.5)) for number in holding]
+    mass = math.fsum(compress(idf, counted[:, 0].tolist()))
+    others = (math.fsum(map(mul, idf, holding)) - mass) / (depth - 1)
+    gap = min(max((mass - others) / math.log(depth), 0.0), 1.0)
+    coverage = ((counts > 0) @ np.array(idf)) / math.fsum(idf)
     return KeywordEvidence((min(float(coverage[0]), 1.0) * gap) ** _SHARPNESS, coverage)
 
 
@@ -82,4 +84,4 @@ def scores_of(ranked: RankedList) -> list[float]:
 
 def deviation(values: Sequence[float]) -> float:
     mean = math.fsum(values) / len(values)
-    return math.sqrt(math.fsum([(value - mean) ** 2 for value in values]) / len(values))
+    return math.dist(values, [mean] * len(values)) / math.sqrt(len(values))

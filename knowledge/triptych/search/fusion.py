@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from itertools import chain
 from operator import itemgetter
 from typing import Any, TypeVar, overload
 
@@ -75,31 +76,6 @@ def best_of(rankings: Sequence[Sequence[Candidate]]) -> Candidates:
     return Candidates(rows, "", [scores[_KEY(row)] for row in rows])
 
 
-class _Lane:
-    """The candidates of one list, each once, at its best rank."""
-
-    __slots__ = ("keys", "name", "rows", "shares", "source")
-
-    def __init__(self, ranked: RankedList, shares: Sequence[float]) -> None:
-        known = Candidates.of(ranked.candidates)
-        rows, source = known.rows, known.source
-        keys = list(map(_KEY, rows))
-        found = dict(zip(keys, rows, strict=True))
-        if len(found) < len(keys):
-            places = list({key: at for at, key in reversed(list(enumerate(keys)))}.values())[::-1]
-            keys = [keys[at] for at in places]
-            shares = [shares[at] for at in places]
-            source = source if isinstance(source, str) else [source[at] for at in places]
-            found = dict(zip(keys, [rows[at] for at in places], strict=True))
-        self.name = ranked.lane
-        self.keys = keys
-        self.shares = shares
-        self.rows: Mapping[_Key, CandidateRow] = found
-        self.source: str | Mapping[_Key, str] = (
-            source if isinstance(source, str) else dict(zip(keys, source, strict=True))
-        )
-
-
 class _PerCandidate(Sequence[_Value]):
     """A value of each fused candidate, made when asked for: few of many are shown."""
 
@@ -130,37 +106,45 @@ def _fuse(lists: Sequence[RankedList], shares: Sequence[Sequence[float]]) -> Can
     A list counts a candidate once, at its best rank. Of several lists of one lane, the best score
     is the candidate's score in that lane.
     """
-    lanes = [_Lane(ranked, share_of) for ranked, share_of in zip(lists, shares, strict=True)]
-    totals: dict[_Key, float] = {}
-    first: dict[_Key, CandidateRow] = {}
-    for lane in lanes:
-        for key, share in zip(lane.keys, lane.shares, strict=True):
-            totals[key] = totals.get(key, 0.0) + share
-        first = {**lane.rows, **first}
-    negative = np.round(np.negative(list(totals.values())), _DIGITS)
-    places = negative.argsort(kind="stable")
-    negative = negative[places]
-    keys = list(totals)
-    known = [first[keys[at]] for at in places.tolist()]
-    rows = list(zip(negative.tolist(), *[map(each, known) for each in _REST], strict=True))
+    every: list[CandidateRow] = []
+    sources: list[str] = []
+    list_of: list[int] = []
+    for at, ranked in enumerate(lists):
+        known = Candidates.of(ranked.candidates)
+        count = len(known.rows)
+        every += known.rows
+        sources += [known.source] * count if isinstance(known.source, str) else known.source
+        list_of += [at] * count
+    totals = list(chain.from_iterable(shares))
+    first: dict[_Key, int] = {}  # the place in `every` where each candidate is first
+    places = map(first.setdefault, map(_KEY, every), range(len(every)))
+    others: dict[int, list[int]] = {}  # by the first place, also that in each further list
+    for at, place in enumerate(places):
+        if place != at:
+            held = others.setdefault(place, [place])
+            if list_of[held[-1]] != list_of[at]:
+                held.append(at)
+                totals[place] += totals[at]
+    distinct = list(first.values())
+    negative = np.round(np.negative(list(map(totals.__getitem__, distinct))), _DIGITS)
+    order = negative.argsort(kind="stable")
+    negative = negative[order]
+    best_first = [every[distinct[at]] for at in order.tolist()]
+    rows = list(zip(negative.tolist(), *[map(each, best_first) for each in _REST], strict=True))
     if (negative[1:] == negative[:-1]).any():
         # Of equal totals the name, index and dataset decide, then the order of the lists: keys
         # need not compare.
         rows.sort(key=IN_ORDER)
 
-    def source_of(key: _Key) -> str:
-        lane = next(each for each in lanes if key in each.rows)
-        return lane.source if isinstance(lane.source, str) else lane.source[key]
-
     def scores_of(key: _Key) -> Mapping[str, float]:
         scores: dict[str, float] = {}
-        for lane in lanes:
-            row = lane.rows.get(key)
-            if row is not None:
-                scores[lane.name] = max(-row[0], scores.get(lane.name, -row[0]))
+        for at in others.get(first[key], [first[key]]):
+            lane, score = lists[list_of[at]].lane, -every[at][0]
+            scores[lane] = max(score, scores.get(lane, score))
         return scores
 
-    return Candidates(rows, _PerCandidate(rows, source_of), _PerCandidate(rows, scores_of))
+    source = _PerCandidate(rows, lambda key: sources[first[key]])
+    return Candidates(rows, source, _PerCandidate(rows, scores_of))
 
 
 def _check_weights(instance: Any, field: Any, weights: Mapping[str, float]) -> None:
@@ -367,7 +351,8 @@ def standard_scores(
     # Differences of rounding alone say nothing, and would be scaled up to a full vote.
     if high - low <= _EQUAL * max(abs(low), abs(high)):
         return [weight] * len(scores)
-    above = [(score - low) / (high - low) for score in scores]
+    span = high - low
+    above = [(score - low) / span for score in scores]
     best = above if first is None or first >= len(above) else sorted(above, reverse=True)[:first]
     scale = weight / (deviation(best) or deviation(above))
     return [scale * each for each in above]

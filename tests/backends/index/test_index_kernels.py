@@ -108,10 +108,11 @@ def segment(lists: list[tuple[np.ndarray, np.ndarray]], lengths: np.ndarray) -> 
     allowed=st.sampled_from([None, 0.0, 0.01, 0.5, 1.0]),
     limit=st.sampled_from([1, 2, 10, 50, 1_000]),
     spread=st.sampled_from([1, 3, 200]),
+    shortest=st.sampled_from([0, 100]),
     barred=st.booleans(),
 )
 def test_bm25_is_that_of_numpy(
-    seed, count, shares, width, dead, allowed, limit, spread, barred
+    seed, count, shares, width, dead, allowed, limit, spread, shortest, barred
 ) -> None:
     generator = np.random.default_rng(seed)
 
@@ -123,7 +124,7 @@ def test_bm25_is_that_of_numpy(
         ids = drawn(share)
         most = min(int(np.iinfo(width).max), 4 * spread)
         lists.append((ids, generator.integers(1, most + 1, len(ids)).astype(width)))
-    lengths = generator.integers(0, spread + 1, count).astype(np.uint32)
+    lengths = generator.integers(shortest, shortest + spread + 1, count).astype(np.uint32)
     view = SegmentReader(segment(lists, lengths), drawn(dead))
     terms = {str(number): number for number in range(len(lists))}
     weights = bm25.weigh(
@@ -254,7 +255,7 @@ def search(**changed) -> int:
         "scores": np.empty(3),
     }
     terms, numbers, *arrays = {**given, **changed}.values()
-    return compiled.bm25(tuple(arrays), terms, numbers, 0.1, 0.3, 0.0)
+    return compiled.bm25(tuple(arrays), terms, numbers, 0.1, 0.3, 0.0, 3)
 
 
 @each_row(
