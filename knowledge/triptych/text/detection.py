@@ -101,13 +101,17 @@ class NumberedClues:
         """The languages by the place of the text, of those that are not in English."""
         self._learn()
         bounds = np.concatenate(([0], np.cumsum(sizes)))
-        said, english = (
-            np.diff(np.concatenate(([0], np.cumsum(worth[numbers], dtype=np.int64)))[bounds])
-            for worth in (np.array(self._said, np.int8), np.array(self._english, np.int8))
+        said, english = np.array(self._said, np.int8), np.array(self._english, np.int8)
+        # Most terms say nothing.
+        telling = np.flatnonzero((said | english).take(numbers))
+        which, terms = bounds[1:].searchsorted(telling, "right"), numbers[telling]
+        for_others, for_english = (
+            np.bincount(which, worth[terms], len(sizes)) for worth in (said, english)
         )
         found = {}
         # No language can say more, or enough, in the others.
-        for at in np.flatnonzero((said > english) & (said >= _SHARE * sizes)).tolist():
+        may_be = (for_others > for_english) & (for_others >= _SHARE * sizes)
+        for at in np.flatnonzero(may_be).tolist():
             counted = Counter(numbers[bounds[at] : bounds[at + 1]].tolist())
             language = self._clues.language({self._names[n]: k for n, k in counted.items()})
             if language is not None:
