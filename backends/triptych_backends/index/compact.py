@@ -38,7 +38,7 @@ def merge(views: Sequence[SegmentReader], *, shared: bool = False) -> Segment:
     first = [int(bases[at] + segments[at].starts[group]) for _, _, at, group in groups]
     last = [int(bases[at] + segments[at].starts[group + 1]) for _, _, at, group in groups]
     order = ranges(np.array(first, np.int64), np.array(last, np.int64))
-    places = np.full(bases[-1], -1, np.int64)
+    places = np.full(bases[-1], -1, np.int32)
     places[order] = np.arange(len(order))
     remaps = [places[bases[at] : bases[at + 1]] for at in range(len(segments))]
     owners = np.array([owner for _, owner, _, _ in groups], np.int64)
@@ -74,7 +74,7 @@ def _live_groups(at: int, view: SegmentReader) -> list[tuple[str, int, int, int]
 
 
 def _postings(
-    parts: Sequence[PostingsLists], remaps: Sequence[NDArray[np.int64]], count: int, shared: bool
+    parts: Sequence[PostingsLists], remaps: Sequence[NDArray[np.int32]], count: int, shared: bool
 ) -> PostingsLists:
     numberings, vocabulary = number_words([part.vocabulary for part in parts], shared)
     terms: list[IntArray] = []
@@ -148,7 +148,7 @@ class _Rows(NamedTuple):
     scales: NDArray[np.float32]
 
 
-def _rows(segments: Sequence[Segment], remaps: Sequence[NDArray[np.int64]]) -> _Rows:
+def _rows(segments: Sequence[Segment], remaps: Sequence[NDArray[np.int32]]) -> _Rows:
     """The live vector rows of all segments in the order of their new units."""
     units = [remap[segment.row_units] for segment, remap in zip(segments, remaps, strict=True)]
     live = [moved >= 0 for moved in units]
