@@ -121,7 +121,6 @@ def number_words(
     tails = [blob[start + 8 : end].tobytes() for start, end in places]
     number_of = {tail: number for number, tail in enumerate(sorted(set(tails)), 9)}
     rests[longer] = [number_of[tail] for tail in tails]
-    # Most are sorted: the sort only merges these.
     order = np.lexsort((rests, prefixes))
     new = np.ones(len(order), np.bool_)
     new[1:] = np.diff(prefixes[order]).astype(np.bool_) | np.diff(rests[order]).astype(np.bool_)
