@@ -114,6 +114,16 @@ def test_a_label_is_in_the_language_of_its_text() -> None:
     assert FOUND.analyze("Verträge", "german") == [":ge:vertrag"]
 
 
+@pytest.mark.parametrize(("others", "prefix"), [(46, ":ge:"), (47, "")])
+def test_a_text_is_in_the_language_of_so_many_of_its_words(others: int, prefix: str) -> None:
+    text = " ".join(["und", "nicht", "auch", "wird", *["zebra"] * others])
+    numbering = FOUND.numbering(terms := {})
+    known = numbering.encode_all([text])
+    (numbers, _), _ = numbering.in_language([text], known, [text], known)
+    assert [list(terms)[at] for at in numbers.tolist()] == FOUND.analyze(text)
+    assert FOUND.analyze(text)[0] == f"{prefix}und"
+
+
 def test_numbers_names_and_scripts_have_one_term_in_all_languages() -> None:
     for text in ("3.14", "s3_bucket", "договор", "計算機", "2026"):
         assert set(ENGLISH.analyze(text)) - {"bucket"} <= set(FOUND.analyze(text, "german"))

@@ -27,12 +27,9 @@ from triptych_backends.index.segment import (
     SortedVocabulary,
     Vocabulary,
     pack,
-    ranges,
 )
 from triptych_backends.index.sparse_postings import invert_vectors
 
-# So many words are copied at once, which bounds the memory of doing so.
-_WORDS_AT_ONCE = 1 << 16
 # A dictionary that is kept from batch to batch begins again after so many words.
 _KEPT_WORDS = 1 << 19
 
@@ -92,17 +89,11 @@ class Dictionary:
         numbers = self._order[kept]
         # Copies, so that what is looked at here may grow again.
         ends = np.array(self._ends)
-        starts, ends = ends[numbers], ends[numbers + 1]
         blob = np.frombuffer(self._blob, np.uint8) if self._blob else np.empty(0, np.uint8)
-        words = [
-            blob[ranges(starts[at : at + _WORDS_AT_ONCE], ends[at : at + _WORDS_AT_ONCE])]
-            for at in range(0, len(numbers), _WORDS_AT_ONCE)
-        ]
         prefixes = np.frombuffer(self._prefixes, ">u8")[numbers] if len(numbers) else np.empty(0)
-        offsets = np.zeros(len(numbers) + 1, np.int64)
-        np.cumsum(ends - starts, out=offsets[1:])
-        packed = np.concatenate(words) if words else blob[:0].copy()
-        return SortedVocabulary(packed, offsets, prefixes.astype(np.uint64))
+        return SortedVocabulary.of_pieces(
+            blob, ends[numbers], ends[numbers + 1], prefixes.astype(np.uint64)
+        )
 
 
 class TermDictionary:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import chain
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -39,7 +38,7 @@ def merge(views: Sequence[SegmentReader], *, shared: bool = False) -> Segment:
     first = [int(bases[at] + segments[at].starts[group]) for _, _, at, group in groups]
     last = [int(bases[at] + segments[at].starts[group + 1]) for _, _, at, group in groups]
     order = ranges(np.array(first, np.int64), np.array(last, np.int64))
-    places = np.full(bases[-1], -1, np.int64)
+    places = np.full(bases[-1], -1, np.int32)
     places[order] = np.arange(len(order))
     remaps = [places[bases[at] : bases[at + 1]] for at in range(len(segments))]
     owners = np.array([owner for _, owner, _, _ in groups], np.int64)
@@ -75,9 +74,9 @@ def _live_groups(at: int, view: SegmentReader) -> list[tuple[str, int, int, int]
 
 
 def _postings(
-    parts: Sequence[PostingsLists], remaps: Sequence[NDArray[np.int64]], count: int, shared: bool
+    parts: Sequence[PostingsLists], remaps: Sequence[NDArray[np.int32]], count: int, shared: bool
 ) -> PostingsLists:
-    numberings, words = _number(parts, shared)
+    numberings, vocabulary = number_words([part.vocabulary for part in parts], shared)
     terms: list[IntArray] = []
     units: list[IntArray] = []
     counts = []
@@ -87,33 +86,53 @@ def _postings(
         terms.append(np.repeat(numbering, np.diff(part.offsets))[live])
         units.append(moved[live])
         counts.append(part.counts[live])
-
-    def vocabulary(kept: NDArray[np.int32]) -> Vocabulary:
-        if isinstance(words, dict):
-            return SharedVocabulary(words, kept)
-        return SortedVocabulary.of([words[number] for number in kept.tolist()])
-
     return invert(
         np.concatenate(terms), np.concatenate(units), np.concatenate(counts), count, vocabulary
     )
 
 
-def _number(
-    parts: Sequence[PostingsLists], shared: bool
-) -> tuple[list[NDArray[np.int32]], dict[str, int] | list[str]]:
-    """One numbering of all words: for each part the numbers of its words; and the words."""
+_Kept = Callable[[NDArray[np.int32]], Vocabulary]
+
+
+def number_words(
+    vocabularies: Sequence[Vocabulary], shared: bool
+) -> tuple[list[NDArray[np.int32]], _Kept]:
+    """One numbering of all words: for each vocabulary the numbers of its words, and what gives the
+    vocabulary of the words with some numbers, ascending."""
     if shared:
-        vocabularies = [part.vocabulary for part in parts]
-        assert all(isinstance(one, SharedVocabulary) for one in vocabularies)
-        numbers = [one.numbers for one in vocabularies if isinstance(one, SharedVocabulary)]
-        first = vocabularies[0]
-        assert isinstance(first, SharedVocabulary)
-        return numbers, first.shared
-    lists = [part.vocabulary.words() for part in parts]
-    # Most lists are sorted: the sort only merges these.
-    every = dict.fromkeys(sorted(chain.from_iterable(lists)))
-    number = dict(zip(every, range(len(every)), strict=True)).__getitem__
-    return [np.fromiter(map(number, one), np.int32, len(one)) for one in lists], list(every)
+        deltas = [each for each in vocabularies if isinstance(each, SharedVocabulary)]
+        assert len(deltas) == len(vocabularies)
+        words = deltas[0].shared
+        return [each.numbers for each in deltas], lambda kept: SharedVocabulary(words, kept)
+    parts = [
+        each if isinstance(each, SortedVocabulary) else SortedVocabulary.of(each.words())
+        for each in vocabularies
+    ]
+    blob = np.concatenate([part.blob for part in parts])
+    prefixes = np.concatenate([part.prefixes for part in parts])
+    lengths = np.concatenate([np.diff(part.offsets) for part in parts])
+    ends = np.cumsum(lengths)
+    starts = ends - lengths
+    # Of words that begin with the same eight bytes, the shorter is the first, and of those that
+    # are longer the rests decide.
+    rests = np.minimum(lengths, 9)
+    longer = np.flatnonzero(lengths > 8)
+    places = zip(starts[longer].tolist(), ends[longer].tolist(), strict=True)
+    tails = [blob[start + 8 : end].tobytes() for start, end in places]
+    number_of = {tail: number for number, tail in enumerate(sorted(set(tails)), 9)}
+    rests[longer] = [number_of[tail] for tail in tails]
+    order = np.lexsort((rests, prefixes))
+    new = np.ones(len(order), np.bool_)
+    new[1:] = np.diff(prefixes[order]).astype(np.bool_) | np.diff(rests[order]).astype(np.bool_)
+    numbers = np.empty(len(order), np.int32)
+    numbers[order] = np.cumsum(new) - 1
+    first = order[new]
+
+    def vocabulary(kept: NDArray[np.int32]) -> Vocabulary:
+        at = first[kept]
+        return SortedVocabulary.of_pieces(blob, starts[at], ends[at], prefixes[at])
+
+    return np.split(numbers, np.cumsum([len(part) for part in parts])[:-1]), vocabulary
 
 
 def _concatenated(parts: Sequence[NDArray[Any]], order: IntArray) -> NDArray[Any]:
@@ -128,7 +147,7 @@ class _Rows(NamedTuple):
     scales: NDArray[np.float32]
 
 
-def _rows(segments: Sequence[Segment], remaps: Sequence[NDArray[np.int64]]) -> _Rows:
+def _rows(segments: Sequence[Segment], remaps: Sequence[NDArray[np.int32]]) -> _Rows:
     """The live vector rows of all segments in the order of their new units."""
     units = [remap[segment.row_units] for segment, remap in zip(segments, remaps, strict=True)]
     live = [moved >= 0 for moved in units]

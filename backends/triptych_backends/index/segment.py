@@ -25,6 +25,8 @@ from triptych_backends.index.sparse_postings import NO_SPARSE, SparsePostings
 IntArray = NDArray[np.signedinteger[Any]]
 # Words that many units have are looked up in an array of all units; so many such arrays are kept.
 KEPT_COUNTS = 32
+# So many words are copied at once, which bounds the memory of doing so.
+_WORDS_AT_ONCE = 1 << 16
 PREFIX = len(prefix_of("language"))
 EMPTY_ORDINALS: NDArray[np.int32] = np.empty(0, np.int32)
 NO_VECTORS: NDArray[np.uint32] = np.empty((0, 0), np.uint32)
@@ -68,6 +70,20 @@ class SortedVocabulary:
         blob, offsets = pack(encoded)
         padded = np.frombuffer(b"".join([word[:8].ljust(8, b"\0") for word in encoded]), ">u8")
         return cls(blob, offsets, padded.astype(np.uint64))
+
+    @classmethod
+    def of_pieces(
+        cls, blob: NDArray[np.uint8], starts: IntArray, ends: IntArray, prefixes: NDArray[np.uint64]
+    ) -> SortedVocabulary:
+        """The words that lie in these places of a blob, which are in order."""
+        offsets = np.zeros(len(starts) + 1, np.int64)
+        np.cumsum(ends - starts, out=offsets[1:])
+        words = np.empty(offsets[-1], np.uint8)
+        for at in range(0, len(starts), _WORDS_AT_ONCE):
+            some = slice(at, at + _WORDS_AT_ONCE)
+            places = ranges(starts[some], ends[some])
+            words[offsets[at] : offsets[at] + len(places)] = blob[places]
+        return cls(words, offsets, prefixes)
 
     def __len__(self) -> int:
         return len(self.prefixes)

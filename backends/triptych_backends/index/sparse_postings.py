@@ -54,7 +54,7 @@ def invert_vectors(
 
 
 def merge_postings(
-    parts: Sequence[SparsePostings], remaps: Sequence[NDArray[np.int64]]
+    parts: Sequence[SparsePostings], remaps: Sequence[NDArray[np.int32]]
 ) -> SparsePostings:
     """The postings of several segments as one's; ``remaps`` give each unit's new number, -1 for
     one that is dead."""
@@ -96,7 +96,7 @@ def _term_ranges(parts: Sequence[SparsePostings]) -> Iterator[tuple[int, int]]:
 
 
 def _merged(
-    parts: Sequence[tuple[SparsePostings, NDArray[np.int64]]], first: int, last: int
+    parts: Sequence[tuple[SparsePostings, NDArray[np.int32]]], first: int, last: int
 ) -> SparsePostings:
     """The live postings of the terms from ``first`` to ``last``."""
     terms, units, weights = [], [], []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import islice
 from typing import Final
@@ -63,6 +63,11 @@ class Clues:
             if not letters.isdisjoint(own)
         }, 0
 
+    def places(self, terms: Sequence[str]) -> list[int]:
+        """The places of those terms that may say anything."""
+        known = self._known
+        return [at for at, term in enumerate(terms) if term in known or not term.isascii()]
+
     def language(self, counts: Mapping[str, int]) -> str | None:
         """The language of a text with these terms; None for English, or where it is not clear."""
         found = [(clues, n) for term, n in counts.items() if (clues := self.of(term)) is not _NONE]
@@ -89,23 +94,37 @@ class NumberedClues:
         self._clues = clues
         self._terms = terms
         self._names: list[str] = []
-        self._net = array("b")  # the most that a term says for a language, less for English
+        # The most that each term says for a language, and what it says for English.
+        self._said, self._english = array("b"), array("b")
 
     def languages(self, numbers: NDArray[np.int32], sizes: NDArray[np.int64]) -> dict[int, str]:
         """The languages by the place of the text, of those that are not in English."""
-        new = islice(reversed(self._terms), len(self._terms) - len(self._names))
-        for name in reversed(list(new)):
-            said, english = self._clues.of(name)
-            self._net.append(max(said.values(), default=0) - english)
-            self._names.append(name)
+        self._learn()
         bounds = np.concatenate(([0], np.cumsum(sizes)))
-        sums = np.cumsum(np.array(self._net, np.int8)[numbers], dtype=np.int64)
-        sums = np.concatenate(([0], sums))[bounds]
+        said, english = np.array(self._said, np.int8), np.array(self._english, np.int8)
+        # Most terms say nothing.
+        telling = np.flatnonzero((said | english).take(numbers))
+        which, terms = bounds[1:].searchsorted(telling, "right"), numbers[telling]
+        for_others, for_english = (
+            np.bincount(which, worth[terms], len(sizes)) for worth in (said, english)
+        )
         found = {}
-        # No language can say more in the others.
-        for at in np.flatnonzero(np.diff(sums) > 0).tolist():
+        # No language can say more, or enough, in the others.
+        may_be = (for_others > for_english) & (for_others >= _SHARE * sizes)
+        for at in np.flatnonzero(may_be).tolist():
             counted = Counter(numbers[bounds[at] : bounds[at + 1]].tolist())
             language = self._clues.language({self._names[n]: k for n, k in counted.items()})
             if language is not None:
                 found[at] = language
         return found
+
+    def _learn(self) -> None:
+        known = len(self._names)
+        new = list(islice(reversed(self._terms), len(self._terms) - known))[::-1]
+        self._names += new
+        self._said.frombytes(bytes(len(new)))
+        self._english.frombytes(bytes(len(new)))
+        for at in self._clues.places(new):
+            said, english = self._clues.of(new[at])
+            self._said[known + at] = max(said.values(), default=0)
+            self._english[known + at] = english

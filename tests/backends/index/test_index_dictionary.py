@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
@@ -9,8 +11,9 @@ from hypothesis import given, strategies as st
 from triptych.text import get_analyzer
 from triptych_backends.index import Unit
 from triptych_backends.index.build import Dictionary, SegmentBuilder, TermDictionary
+from triptych_backends.index.compact import number_words
 from triptych_backends.index.replay import encode_labels
-from triptych_backends.index.segment import SortedVocabulary
+from triptych_backends.index.segment import SharedVocabulary, SortedVocabulary, Vocabulary
 
 TEXTS = st.text("abéz文\U0001f600\0", max_size=12)
 # Many words that begin alike.
@@ -36,6 +39,20 @@ def test_growing_is_sorting_again(batches: list[list[str]], drawn: object) -> No
         assert np.array_equal(made.offsets, wanted.offsets)
         assert np.array_equal(made.prefixes, wanted.prefixes)
         assert made.prefixes.dtype == wanted.prefixes.dtype
+
+
+@pytest.mark.property
+@given(st.lists(WORDS.map(lambda batches: {*chain(*batches)}), min_size=1, max_size=4))
+def test_a_merge_numbers_words_in_their_order(every: list[set[str]]) -> None:
+    parts: list[Vocabulary] = [SortedVocabulary.of(sorted(words)) for words in every]
+    shared = {word: number for number, word in enumerate(every[0])}
+    parts[0] = SharedVocabulary(shared, np.arange(len(shared), dtype=np.int32))
+    numberings, vocabulary = number_words(parts, shared=False)
+    ordered = sorted(set().union(*every))
+    for part, numbers in zip(parts, numberings, strict=True):
+        assert [ordered[number] for number in numbers.tolist()] == part.words()
+    kept = np.arange(0, len(ordered), 2, dtype=np.int32)
+    assert vocabulary(kept).words() == ordered[::2]
 
 
 @pytest.mark.property
