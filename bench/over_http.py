@@ -134,7 +134,7 @@ def main() -> None:
         queries = filled(store, options.chunks)
         with (
             triptych.open(store, read_only=True) as kb,
-            served("serve", "--store", str(store)) as http,
+            served("serve", "--workers", "1", "--store", str(store)) as http,
             served("mcp", "--http", "--store", str(store)) as mcp,
         ):
             for _ in range(options.rounds + 1):  # the first one warms, and is dropped

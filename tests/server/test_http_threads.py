@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import threading
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
@@ -90,6 +91,17 @@ async def test_the_loop_itself_makes_a_call_by_whose_name_the_last_one_was_short
     assert len(made) > 1
     assert made[-1] == here
     assert here not in others
+
+
+@in_a_loop
+async def test_a_busy_machine_makes_no_call_with_a_name_one_that_waits(threads: Threads) -> None:
+    def kept_from_the_processor() -> int:
+        time.sleep(0.001)
+        return threading.get_ident()
+
+    made = await made_by_the_loop(threads, "short", kept_from_the_processor)
+
+    assert made[-1] == threading.get_ident()
 
 
 @in_a_loop

@@ -16,7 +16,9 @@ from triptych.text.injection import (
     _INSTRUCTION,
     _MARKS,
     _TEMPLATE,
+    _UNSEEN,
     _may_instruct,
+    _unseen,
     suspicious,
 )
 
@@ -172,6 +174,12 @@ def test_what_is_not_looked_at_holds_no_comment_template_or_fence(parts: list[st
     text = "".join(parts)
     found = any(each.search(text) for each in (_COMMENT, _TEMPLATE, _FENCE))
     assert any(mark in text for mark in _MARKS) or not found
+
+
+@pytest.mark.property
+@given(st.text() | st.text(_UNSEEN.pattern[1:-1].replace("-", "") + "\ufe01\U000e0041aé漢א\n"))
+def test_what_is_not_looked_at_holds_nothing_unseen(text: str) -> None:
+    assert _UNSEEN.search(text) or not [*_unseen(text)]
 
 
 @each_row(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import unicodedata
 from itertools import islice
 
@@ -21,7 +22,7 @@ from triptych.text import (
     score_text,
     snippet,
 )
-from triptych.text.tokens import _pieces, _texts
+from triptych.text.tokens import _cost, _pieces, _texts, estimate_tokens
 from triptych.text.words import MAX_WORD_LENGTH, fold, index_terms
 
 pytestmark = pytest.mark.property
@@ -174,3 +175,9 @@ def test_the_texts_that_are_counted_are_the_pieces_that_have_a_kind(text: str) -
     pieces = [found[0] for found in _pieces().finditer(text)]
     assert _texts(False)(text) == pieces
     assert _texts(text.isascii())(text) == pieces
+
+
+@given(TEXTS | st.text(st.characters(max_codepoint=127)) | st.text('aaaaaB1.  \t\f\n"é'))
+def test_a_text_is_estimated_as_its_pieces_are_whatever_stands_between_them(text: str) -> None:
+    costs = [_cost(found[0]) for found in _pieces().finditer(text)]
+    assert estimate_tokens(text) == math.ceil(round(sum(costs), 6))

@@ -74,6 +74,19 @@ def test_a_search_answers_with_hits_of_every_dataset(service: Service) -> None:
     assert "stale" not in hit
 
 
+def test_a_hit_is_shown_as_its_record_is_written_without_what_is_empty(service: Service) -> None:
+    metadata = {"day": date(2026, 9, 1), "cups": 0}
+    service.put_document("docs", "dated.md", "A kettle a day.", metadata)
+    answer = find(service, query="kettle", dataset_id="docs")
+    shown = {hit["doc_name"]: hit for hit in answer["hits"]}
+    for hit in service.search("kettle", dataset_id="docs", top_k=5):
+        written = hit.to_dict()
+        assert shown[hit.doc_name] == {name: written[name] for name in shown[hit.doc_name]}
+    assert shown["dated.md"]["metadata"] == {"day": {"$date": "2026-09-01"}, "cups": 0}
+    assert shown["dated.md"]["chunk_index"] == 0
+    assert not {"heading_path", "signs", "snippet", "stale"} & shown["dated.md"].keys()
+
+
 def test_the_same_call_answers_the_same_text(service: Service) -> None:
     tool = tool_of(service, "search")
     text = tool(query="kettle")

@@ -242,13 +242,13 @@ def _seen(entry: Mapping[str, Any]) -> str:
 def compact(fields: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the fields that a tool's ``schema`` of an object names, without what is empty."""
     kept = {
-        key: fields[key]
+        key: value
         for key in schema["properties"]
-        if fields.get(key) not in (None, "", [], {})
+        if (value := fields.get(key)) or isinstance(value, int | float)
     }
     for key in ("scores", "metadata"):
         if key in kept:
-            kept[key] = dict(sorted(kept[key].items()))
+            kept[key] = dict(sorted(fields[key].items()))
     return kept
 
 

@@ -15,13 +15,16 @@ LEAST_MAX_TOKENS: Final = 256
 """How many tokens an answer of a tool may have."""
 
 
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
 def to_json(value: Any) -> str:
     """``value`` as JSON without needless white space or escapes; equal values, equal text.
 
     Raises:
         ValueError: a number in it is not finite: JSON has none such.
     """
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return _ENCODER.encode(value)
 
 
 def tokens(value: Any) -> int:

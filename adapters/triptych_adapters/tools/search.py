@@ -9,6 +9,7 @@ import attrs
 
 from triptych.answers.pack import ContextPack
 from triptych.records import Explanation, Hit, Layer, Query, Scope
+from triptych.records.metadata import metadata_to_plain
 from triptych.records.serialization import to_dict
 from triptych.service import KnowledgeBase
 from triptych.text.tokens import TokenCounter
@@ -28,7 +29,8 @@ from triptych_adapters.wire.operations import ARGUMENTS, QUERY, mode_schema
 
 _MOST_HITS: Final = 100
 # A snippet is searched for in the text; the tool shows all of the text.
-_SHOWN: Final = tuple(name for name in Hit.__plain_properties__ if name in HIT["properties"])
+_WRITTEN: Final = (*attrs.fields_dict(Hit), *Hit.__plain_properties__)
+_SHOWN: Final = tuple(name for name in HIT["properties"] if name in _WRITTEN)
 _FRAME: Final = 64  # tokens for what stands around the context, a warning among it
 _DIGEST: Final = 96  # for the digest of a prefix, and the names of both
 
@@ -113,10 +115,7 @@ def _search(base: Base, arguments: dict[str, Any]) -> dict[str, Any]:
             else base.service.search(query)
         )
         told = base.service.explain(query, arguments["why"]) if "why" in arguments else None
-    hits = [
-        compact(to_dict(hit) | {name: to_dict(getattr(hit, name)) for name in _SHOWN}, HIT)
-        for hit in result.hits
-    ]
+    hits = [_shown(hit) for hit in result.hits]
     evidence = result.evidence
     said = base.said(result.warnings)
     if hits and evidence is not None and evidence.level in ("weak", "none"):
@@ -130,6 +129,12 @@ def _search(base: Base, arguments: dict[str, Any]) -> dict[str, Any]:
     if told is not None:
         answer["why"] = _why(told, base.max_tokens // 4)
     return base.fill_by_place(answer, "hits", hits, start, asked)
+
+
+def _shown(hit: Hit) -> dict[str, Any]:
+    """What the tool shows of a hit."""
+    fields = {name: getattr(hit, name) for name in _SHOWN}
+    return compact(to_dict(fields | {"metadata": metadata_to_plain(hit.metadata)}), HIT)
 
 
 def _where(arguments: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -40,8 +40,9 @@ class Threads:
 
     One of them makes every call that comes while it has none: what it works on stays in one core's
     cache. With ``short`` the loop waits for that call itself. It leaves that for a while after a
-    call that lasted, or that waited more than it computed, as for a model or a database server; for
-    longer, the more of them there are. Between two calls that it waits for, it looks at all others.
+    call that lasted, or that has no name and waited more than it computed, as for a model or a
+    database server; for longer, the more of them there are. Between two calls that it waits for, it
+    looks at all others.
 
     While neither these threads nor those ``beside`` them work, the loop makes a call itself that
     has a name by which the last one was short.
@@ -104,7 +105,9 @@ class Threads:
         elif self._short and is_first:
             with suppress(TimeoutError):
                 made.exception(_SHORT)
-            if not made.done() or (is_alone and not made.exception() and made.result()[1]):
+            # What has a name waits for nothing but the processor, of a busy machine.
+            may_wait = is_alone and name is None
+            if not made.done() or (may_wait and not made.exception() and made.result()[1]):
                 self._unawaited, self._penalty = self._penalty, min(2 * self._penalty, _MOST)
             elif is_alone:
                 self._penalty = max(self._penalty - 1, _FEWEST)

@@ -272,7 +272,7 @@ def forwarded(app: ASGIApp, proxies: Sequence[str]) -> ASGIApp:
         scope["peer"] = scope.get("client")
         await inner(scope, receive, send)
 
-    return outer
+    return outer if proxies else app
 
 
 class ClosingApp:

@@ -153,8 +153,8 @@ class _Handlers:
         self._others = others
         self._own = {} if service is None else _tools(service, options, others)
         self._threads = Threads(_THREADS, "triptych-mcp", short=True)
-        # By which header checks go: arguments mirrored in headers, of which there are none.
-        self.schemas = {name: dict(tool.parameters) for name, tool in self._own.items()}
+        # By which the SDK checks headers: arguments that are mirrored there, of which we have none.
+        self.schemas = {tool.name: dict(tool.parameters) for tool in others}
 
     def _service_of(self, ctx: Any) -> KnowledgeBase:
         if self._service is not None:

@@ -140,7 +140,7 @@ class Hit:
         """The 240 code points of ``content`` with the most terms of the query."""
         if len(self.content) <= SNIPPET_LENGTH:
             return self.content
-        from triptych.text import snippet  # worked out when asked for: most callers do not
+        from triptych.text.snippets import snippet  # worked out when asked for: most callers do not
 
         start, end = snippet(self.content, self.terms, length=SNIPPET_LENGTH)
         return self.content[start:end]

@@ -65,17 +65,20 @@ _INSTRUCTION: Final = late(
 _ORDER_WORDS: Final = ("instruction", "prompt", "directive", "guideline", "programming", "training")
 _MODEL_WORDS: Final = ("llm", "gpt", "claude", "gemini", "copilot", "model", "chatbot", "assistant")
 _IN_A_ROW: Final = (
-    (_ORDER_WORDS, ("ignor", "disregard", "forget", "overrid", "overrul", "bypass")),
+    (("ignor", "disregard", "forget", "overrid", "overrul", "bypass"), _ORDER_WORDS),
     (("follow",), _ORDER_WORDS, ("not",)),
-    (("above", "before", "told"), ("ignor", "disregard", "forget"), ("everything", "all")),
+    (("ignor", "disregard", "forget"), ("above", "before", "told"), ("everything", "all")),
     (("prompt", "instructions"), ("system", "hidden", "secret", "initial"), ("your", "the")),
-    (("new",), ("instructions", "prompt"), (":",)),
+    (("prompt", "instructions"), ("new",), (":",)),
     (("user", "human"), ("tell", "inform", "alert", "mention"), ("not", "don't", "never")),
     (("ignor", "vergiss", "missacht"), ("anweisung", "befehl", "instruccion")),
     (("忽略", "无视", "忘记", "忽視", "無視"), ("指令", "指示", "提示", "命令")),
 )
-_BY_WORD: Final = tuple((word, row[1:]) for row in _IN_A_ROW for word in row[0])
-_BEFORE_MODELS: Final = ("you", "attention", "note", "message", "instruction", "important")
+# The first words of a row are the fewest, since most texts hold none: each is looked for once.
+_BY_WORD: Final = {
+    word: [row[1:] for row in _IN_A_ROW if word in row[0]] for row in _IN_A_ROW for word in row[0]
+}
+_BEFORE_MODELS: Final = ("attention", "note", "message", "instruction", "important")
 _BEGINNING: Final = re.compile(
     r"(?:attention|note|message|instructions?|important)[\W_]{1,8}(?:(?:to|for|all)[\W_]{1,8}){0,2}"
     r"(?:ai|llm|(?:chat)?gpt|claude|gemini|copilot|language|large|chatbot|assistant)"
@@ -112,6 +115,11 @@ _TAGS: Final = late(
 _BIDI_LINE: Final = late(r"[^\n]*+")
 _BIDI: Final = late(r"[\u202a-\u202e\u2066-\u2069]++")
 _RIGHT_TO_LEFT: Final = late(r"[\p{Hebrew}\p{Arabic}\p{Syriac}\p{Thaana}\p{Nko}]")
+_UNSEEN: Final = re.compile(
+    "[\u00ad\u180e\u200b-\u200d\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufe00-\ufe0f\ufeff"
+    "\U000e0000-\U000e007f\U000e0100-\U000e01ef]"
+)
+"""Without one of these, nothing is invisible, turns direction or hides ASCII."""
 _OVERRIDES: Final = frozenset("\u202d\u202e")
 
 
@@ -135,11 +143,12 @@ def _may_instruct(text: str) -> bool:
     """Whether `_INSTRUCTION` has to look at ``text``; never False where it would find something."""
     folded = text.casefold()
     holds = folded.__contains__
-    for word, parts in _BY_WORD:
-        if word in folded and all(any(map(holds, part)) for part in parts):
+    for word, rows in _BY_WORD.items():
+        if word in folded and any(all(any(map(holds, part)) for part in row) for row in rows):
             return True
-    begins = ("now" in folded and "you" in folded) or (
-        any(map(holds, _BEFORE_MODELS))
+    is_you = "you" in folded
+    begins = (is_you and "now" in folded) or (
+        (is_you or any(map(holds, _BEFORE_MODELS)))
         and (any(map(holds, _MODEL_WORDS)) or _AI.search(folded) is not None)
     )
     return begins and _BEGINNING.search(folded) is not None
@@ -156,7 +165,7 @@ def suspicious(text: str) -> tuple[Sign, ...]:
         signs += _comments(text)
         signs += (_sign("template", text, found) for found in _TEMPLATE.finditer(text))
         signs += (_sign("fence", text, found) for found in _FENCE.finditer(text))
-    if not text.isascii():
+    if not text.isascii() and _UNSEEN.search(text):
         signs += _unseen(text)
     if len(signs) < 2:
         return tuple(signs)
