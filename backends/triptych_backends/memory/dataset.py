@@ -154,7 +154,7 @@ class ChunkSet:
         index, start, end, offset, line, begin = self.numbers[_NUMBERS * at : _NUMBERS * (at + 1)]
         window_start, window_end, locator, occurrence = self.extras[at]
         vector = self.vector(at) if vectors else None
-        space = self.sig.embed_sig if vector is None else self.spaces[at]
+        sig = self.sig
         return DerivedChunk(
             dataset_id=self.dataset_id,
             doc_name=self.name,
@@ -164,7 +164,13 @@ class ChunkSet:
             offset=offset,
             start_line=line,
             content=self.text[begin : begin + end - start],
-            sig=attrs.evolve(self.sig, input_sig=self.digests[at], embed_sig=space),
+            sig=DerivedSig(
+                source_version=sig.source_version,
+                chunker_sig=sig.chunker_sig,
+                prompt_sig=sig.prompt_sig,
+                embed_sig=sig.embed_sig if vector is None else self.spaces[at],
+                input_sig=self.digests[at],
+            ),
             vector=vector,
             heading_path=self.headings[at],
             window_start=window_start,

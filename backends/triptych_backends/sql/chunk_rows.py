@@ -116,8 +116,8 @@ def chunk_of(
     Raises:
         ValueError: the row is damaged.
     """
-    # As `text_checksum`, without a call: ten hits of a search have ten.
-    if row[11] != zlib.crc32(row[10], zlib.crc32(f"{name}\0{(row[0], row[8])}".encode())):
+    # As `text_checksum`, without a call and a tuple: ten hits of a search have ten.
+    if row[11] != zlib.crc32(row[10], zlib.crc32(f"{name}\0({row[0]!r}, {row[8]!r})".encode())):
         raise ValueError("its text fails its checksum")
     return DerivedChunk(
         dataset_id=dataset,

@@ -64,7 +64,8 @@ def info_in(row: Sequence[Any], dataset_id: str, where: str) -> DocumentInfo:
     )
 
 
-def read_system(text: str) -> tuple[str, SystemData]:
+@lru_cache(maxsize=64)
+def read_system(text: str) -> tuple[str, SystemData]:  # the files of a folder have the same
     """What `write_system` wrote.
 
     Raises:
@@ -85,7 +86,7 @@ def kept_in(row: Sequence[Any], where: str) -> tuple[str, SystemData, dict[str, 
     try:
         parser_sig, system = read_system(kept)
         what = "the metadata"
-        metadata = metadata_from_plain(json.loads(said))
+        metadata = {} if said == "{}" else metadata_from_plain(json.loads(said))
     except DAMAGE as error:
         raise corrupt(where, f"{what} of document {row[1]!r}: {error}") from error
     return parser_sig, system, metadata

@@ -459,9 +459,9 @@ def copy_vector(unit: _Unit) -> _Unit:
     """Return the chunk or layer for storage: with a read-only copy of its vector and no
     ``stale``."""
     vector = None if unit.vector is None else read_only(unit.vector)
-    if isinstance(unit, DerivedLayer):
-        return attrs.evolve(unit, vector=vector, stale=None)
-    return attrs.evolve(unit, vector=vector)
+    if isinstance(unit, DerivedChunk):
+        return attrs.evolve(unit, vector=vector)
+    return attrs.evolve(unit, vector=vector, stale=None)
 
 
 def read_only(vector: Vector) -> Vector:

@@ -60,7 +60,7 @@ class RankedList:
     cosine_range: tuple[float, float] | None = None
 
 
-@attrs.frozen(kw_only=True, slots=True)
+@attrs.frozen(kw_only=True, slots=False)  # as `records` says
 class StoredUnit:
     """The unit that a candidate's key names, read in one snapshot with its document.
 

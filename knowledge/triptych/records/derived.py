@@ -41,7 +41,7 @@ def chunk_id(dataset_id: str, doc_name: str, input_sig: str, occurrence: int) ->
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
-@attrs.frozen(kw_only=True, slots=True)
+@attrs.frozen(kw_only=True, slots=False)  # as `records` says
 class DerivedSig:
     """The signatures of the input and configuration from which something was derived.
 
@@ -88,7 +88,7 @@ class DerivedSig:
         return self.stale_reason(want) is not None
 
 
-@attrs.frozen(kw_only=True, slots=True)
+@attrs.frozen(kw_only=True, slots=False)  # as `records` says
 class DerivedChunk:
     """A passage of a document, the unit of retrieval.
 

@@ -99,7 +99,7 @@ class SourceDocument:
     system: SystemData = SystemData()
 
 
-@attrs.frozen(kw_only=True, slots=True)
+@attrs.frozen(kw_only=True, slots=False)  # as `records` says
 class DocumentInfo:
     """A document without its content.
 

@@ -32,7 +32,7 @@ _REPR_LENGTH = 60
 _REPR_HITS = 10
 
 
-@attrs.frozen(kw_only=True, slots=True, repr=False)
+@attrs.frozen(kw_only=True, slots=False, repr=False)  # as `records` says
 class Hit:
     """One ranked result.
 

@@ -43,7 +43,7 @@ def file_locator(store: SettingsStore) -> Callable[[], Callable[[DocumentInfo], 
     """
 
     def locate() -> Callable[[DocumentInfo], Path | None]:
-        folders: Mapping[str, tuple[Path, str]] | None = None
+        folders: Mapping[str, tuple[Path, str, str]] | None = None
 
         def file_of(info: DocumentInfo) -> Path | None:
             nonlocal folders
@@ -51,12 +51,17 @@ def file_locator(store: SettingsStore) -> Callable[[], Callable[[DocumentInfo], 
             if not root:
                 return None
             # Read where a document is of a sync at all: every search asks.
-            folders = synced_folders(store) if folders is None else folders
-            folder, prefix = folders.get(root, (None, ""))
+            if folders is None:
+                # To its separator: the name of a folder beside it may begin with its name.
+                folders = {
+                    key: (folder, prefix, os.path.join(os.path.realpath(folder), ""))
+                    for key, (folder, prefix) in synced_folders(store).items()
+                }
+            folder, prefix, within = folders.get(root, (None, "", ""))
             if folder is None or not info.name.startswith(prefix):
                 return None
             path = folder / info.name.removeprefix(prefix)
-            inside = Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
+            inside = os.path.realpath(path).startswith(within)
             return path if inside and (path.is_file() or _is_gone(path, folder)) else None
 
         return file_of

@@ -92,29 +92,33 @@ class Hydrator:
                 SEARCHES.pass_on("the search")
             if unit is None:
                 continue
+            document = unit.document
             # A lane of others may name what the search must not see.
-            if within and unit.document and not within.admits(document_subject(unit.document)):
+            if within and document and not within.admits(document_subject(document)):
                 continue
+            file = None
+            if path_of is not None and document and (path := path_of(document)) is not None:
+                place = document.dataset_id, document.name
+                if place not in files:
+                    files[place] = changed_since(path, document)
+                file = None if files[place] == "gone" else str(path)
             scores = {} if known.scores is None else known.scores[at]
-            hit = self.hit(request, unit, -known.rows[at][0], scores)
+            hit = self.hit(request, unit, -known.rows[at][0], scores, file)
             if hit is None:
                 continue
-            if path_of is not None and unit.document is not None:
-                path = path_of(unit.document)
-                if path is not None:
-                    place = hit.dataset_id, hit.doc_name
-                    if place not in files:
-                        files[place] = changed_since(path, unit.document)
-                    if files[place] != "gone":
-                        hit = attrs.evolve(hit, file=str(path))
             hits.append(hit)
-            if unit.document is not None:
-                versions[hit.dataset_id, hit.doc_name] = unit.document.version
+            if document is not None:
+                versions[hit.dataset_id, hit.doc_name] = document.version
         complete = len(hits) == len(keys)
         return Hydrated(hits=hits, complete=complete, versions=versions, files=files)
 
     def hit(
-        self, request: SearchRequest, found: StoredUnit, score: float, scores: Mapping[str, float]
+        self,
+        request: SearchRequest,
+        found: StoredUnit,
+        score: float,
+        scores: Mapping[str, float],
+        file: str | None = None,
     ) -> Hit | None:
         """Return the hit of a unit that was read already; None if the request leaves it out."""
         chunk, layer, document = found.chunk, found.layer, found.document
@@ -138,10 +142,8 @@ class Hydrator:
             return None
         metadata = {} if document is None else document.metadata
         if chunk is None or layer is not None:
-            terms = request.terms_in(fields["dataset_id"])
-            return Hit(
-                **fields, score=score, scores=scores, metadata=metadata, terms=terms, stale=stale
-            )
+            fields |= {"terms": request.terms_in(fields["dataset_id"]), "stale": stale}
+            return Hit(**fields, score=score, scores=scores, metadata=metadata, file=file)
         # Each by its name: a search makes many, and a mapping of them takes as long as the hit.
         return Hit(
             dataset_id=chunk.dataset_id,
@@ -164,6 +166,7 @@ class Hydrator:
             window_end=chunk.window_end,
             terms=request.terms.get(chunk.dataset_id) or request.terms_in(chunk.dataset_id),
             stale=stale,
+            file=file,
         )
 
     def with_windows(self, hits: Sequence[Hit], reader: HitReader, top_k: int) -> list[Hit]:
