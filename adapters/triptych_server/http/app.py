@@ -127,21 +127,7 @@ def create_app(
         folder_code=folder_code,
     )
 
-    routes: list[RawRoute] = [
-        *operation_routes(server),
-        *service_routes(server),
-        *gofastr_routes(server),
-        *pgedge_routes(server),
-        *nadir_routes(server),
-        *metrics_routes(server, metrics),
-    ]
-    shown: ShowProblem = no_page
-    if console:
-        from triptych_server.console.pages import console_routes
-        from triptych_server.console.site import problem_page
-
-        routes += console_routes(server)
-        shown = problem_page
+    routes, shown = _served(server, metrics, console)
     app = _application(server, routes, shown)
     if hosts is None:
         hosts = LOOPBACK_NAMES if authenticate is None else ("*",)
@@ -158,6 +144,26 @@ def create_app(
         # Around the guard: what it refuses is read by the page, too.
         app.add_middleware(CORSMiddleware, **cors_options(origins))
     return app
+
+
+def _served(
+    server: Server, metrics: Metrics | None, console: bool
+) -> tuple[list[RawRoute], ShowProblem]:
+    """The routes, and what shows a problem to a person."""
+    routes: list[RawRoute] = [
+        *operation_routes(server),
+        *service_routes(server),
+        *gofastr_routes(server),
+        *pgedge_routes(server),
+        *nadir_routes(server),
+        *metrics_routes(server, metrics),
+    ]
+    if not console:
+        return routes, no_page
+    from triptych_server.console.pages import console_routes
+    from triptych_server.console.site import problem_page
+
+    return [*routes, *console_routes(server)], problem_page
 
 
 def _application(server: Server, routes: Sequence[RawRoute], shown: ShowProblem) -> Starlette:

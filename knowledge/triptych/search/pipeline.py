@@ -364,30 +364,28 @@ class SearchPipeline:
             from triptych.search.listing import FilterListing
 
             return FilterListing(self._store, self._hydrator).find(request)
-        conditions, keep = request.conditions, None
-        if conditions:
+        keep = None
+        if request.conditions:
             from triptych.search.listing import TextVerifier
 
-            keep = TextVerifier(self._store, request.target, conditions)
-        if conditions or len(request.variants) > 1 or request.vectors:
+            keep = TextVerifier(self._store, request.target, request.conditions)
+        if keep or len(request.variants) > 1 or request.vectors:
             # Lanes may be asked several times, and variants may share texts: each is embedded once.
             (request,) = embed_queries(self._models, [request])
         steps = () if request.target == "document" else self._postprocessors
-        depth, spare, least = query.top_k, 1, query.threshold
-        for step in steps:
-            depth = max(depth, step.depth(query))
+        spare, least = 1, query.threshold
+        depth = max([query.top_k, *[step.depth(query) for step in steps]])
         lap = telemetry.laps()
         while True:
             ranking = self._engine.retrieve(request.target, request.variants, depth, keep)
             above = ranking.candidates if least is None else ranking.above(least)
-            count = len(above)
             if lap is not None:
                 lap("retrieve")
             hydrated = self._hydrator.hits(request, above, depth * spare)
             if lap is not None:
                 lap("hydrate")
             # Steps may ask models: they run when there is enough to choose from.
-            deeper = further(query, depth, spare, count, hydrated, exhausted=ranking.exhausted)
+            deeper = further(query, depth, spare, len(above), hydrated, exhausted=ranking.exhausted)
             if deeper is None:
                 break
             depth, spare = deeper
@@ -403,7 +401,6 @@ class SearchPipeline:
                     longer = self._engine.retrieve(request.target, request.variants, POOL, keep)
                     ranking = attrs.evolve(longer, lists=ranking.lists)
                     above = ranking.candidates if least is None else ranking.above(least)
-                    count = len(above)
                 hydrated = self._hydrator.hits(request, above, POOL)
         SEARCHES.pass_on("the search")
         reader = StoreHitReader(self._store, hydrated.versions, query.filter.tree)
@@ -414,7 +411,7 @@ class SearchPipeline:
             lap("postprocess")
         note("shown", "shown", shown, f"beyond the first {query.top_k}")
         seen = query.top_k if query.per_document is None else depth * spare
-        more = count > seen or len(kept) > query.top_k
+        more = len(above) > seen or len(kept) > query.top_k
         return Found(
             hits=shown,
             warnings=(*ranking.warnings, *reader.warnings, *_outdated_files(hydrated, shown)),

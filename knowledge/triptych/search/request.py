@@ -164,11 +164,8 @@ class RequestResolver:
         read: tuple[str, ...] = ()
         if query.syntax is True:
             parsed = parse_query(query)
-            conditions, fields, read = (
-                parsed.conditions or None,
-                dict(parsed.where),
-                parsed.warnings,
-            )
+            conditions, fields = parsed.conditions or None, dict(parsed.where)
+            read = parsed.warnings
             where = merge_where(query.where, fields) if fields else query.where
             query = attrs.evolve(query, text=parsed.text, where=where)
         query, filter_ = validate(query, self.lanes)
