@@ -42,3 +42,21 @@ def test_the_files_of_a_folder_behind_a_link_are_named(tmp_path: Path) -> None:
         (hit,) = kb.search("tea", dataset_id="d").hits
         assert hit.path is not None
         assert hit.path.samefile(tmp_path / "there" / "tea.md")
+
+
+@pytest.mark.parametrize("how", ["removed", "a folder", "below a file"])
+def test_a_file_whose_place_is_taken_is_gone(tmp_path: Path, how: str) -> None:
+    file = tmp_path / "notes" / "of" / "tea.md"
+    file.parent.mkdir(parents=True)
+    file.write_text("A pot of tea.\n")
+    with triptych.open(tmp_path / "kb.db", embedder="none") as kb:
+        DirectorySync(kb, [SyncRoot(path=tmp_path / "notes", dataset_id="d")]).sync()
+        file.unlink()
+        if how == "a folder":
+            file.mkdir()
+        elif how == "below a file":
+            file.parent.rmdir()
+            file.parent.write_text("of tea")
+        result = kb.search("tea", dataset_id="d")
+        assert [hit.path for hit in result.hits] == [None]
+        assert "'of/tea.md' has been deleted since the last sync" in result.warnings[0]

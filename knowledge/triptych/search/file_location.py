@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
+from stat import S_ISREG
 from typing import TYPE_CHECKING
 
 from triptych.errors import AccessDeniedError
@@ -62,15 +63,11 @@ def file_locator(store: SettingsStore) -> Callable[[], Callable[[DocumentInfo], 
                 return None
             path = folder / info.name.removeprefix(prefix)
             inside = os.path.realpath(path).startswith(within)
-            return path if inside and (path.is_file() or _is_gone(path, folder)) else None
+            return path if inside and os.path.isdir(folder) else None
 
         return file_of
 
     return locate
-
-
-def _is_gone(path: Path, folder: Path) -> bool:
-    return not path.exists() and folder.is_dir()
 
 
 _READ = 16 << 20
@@ -86,7 +83,9 @@ def changed_since(path: Path, info: DocumentInfo) -> str:
     with suppress(OSError):
         try:
             found = path.stat()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
+            return "gone"
+        if not S_ISREG(found.st_mode):
             return "gone"
         known = info.original_sha256
         if not known or found.st_mtime <= info.updated_at.timestamp() or found.st_size > _READ:

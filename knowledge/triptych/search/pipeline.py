@@ -433,5 +433,5 @@ def _outdated_files(hydrated: Hydrated, shown: Sequence[Hit]) -> Iterator[str]:
             have = "has" if len(names) == 1 else "have"
             yield (
                 f"{', '.join(map(repr, names[:3]))}{more} {have} {said} since the last sync: "
-                "`triptych sync` brings the store up to date"
+                "`triptych sync` with the folder brings the store up to date"
             )

@@ -141,7 +141,8 @@ class Sign:
 
 def _may_instruct(text: str) -> bool:
     """Whether `_INSTRUCTION` has to look at ``text``; never False where it would find something."""
-    folded = text.casefold()
+    # "İ" becomes an "i" and a dot, and a pattern takes it for an "i".
+    folded = text.casefold().replace("\u0307", "")
     holds = folded.__contains__
     for word, rows in _BY_WORD.items():
         if word in folded and any(all(any(map(holds, part)) for part in row) for row in rows):
