@@ -181,3 +181,18 @@ def test_the_texts_that_are_counted_are_the_pieces_that_have_a_kind(text: str) -
 def test_a_text_is_estimated_as_its_pieces_are_whatever_stands_between_them(text: str) -> None:
     costs = [_cost(found[0]) for found in _pieces().finditer(text)]
     assert estimate_tokens(text) == math.ceil(round(sum(costs), 6))
+
+
+@given(TEXTS | st.text('aaZZ1. \t\n\0"éдü漢'), TEXTS | st.text('aaZZ1. \t\n\0"éдü漢'))
+def test_an_estimate_grows_with_the_text_and_hardly_passes_its_bytes(text: str, more: str) -> None:
+    assert estimate_tokens(text) <= estimate_tokens(text + more)
+    assert estimate_tokens(text) <= math.ceil(1.05 * len(text.encode("utf-8", "surrogatepass")))
+
+
+def test_half_a_pair_of_surrogates_is_estimated_too() -> None:
+    assert estimate_tokens("\ud800") == 3
+
+
+@pytest.mark.parametrize(("count", "tokens"), [(20, 20), (22, 23), (10_000, 10_499)])
+def test_a_long_row_of_capitals_is_estimated_above_its_bytes(count: int, tokens: int) -> None:
+    assert estimate_tokens("A" * count) == tokens

@@ -180,9 +180,9 @@ def estimate_tokens(text: str) -> int:
     Korean character is one and a quarter; two digits are one; rows of punctuation and indents
     are one or more; other scripts count by their bytes in UTF-8.
 
-    More text is never estimated lower, and no text above its bytes in UTF-8. A text that is cut
-    anywhere but in or before a word, or in a run of blanks, is not estimated above the sum of its
-    pieces.
+    Text that is added at the end never makes it lower. It is at most the bytes in UTF-8, and a
+    twentieth more for a long row of capitals. A text that is cut anywhere but in or before a word,
+    or in a run of blanks, is not estimated above the sum of its pieces.
     """
     parts = [text]
     if text.isascii():
@@ -242,7 +242,7 @@ def _cost(piece: str) -> float:
         return length if length < 3 else 1 + length / 2
     if kind == "alphabet":
         return 0.7
-    return len(piece.encode()) * (0.57 if kind == "letter" else 0.7)
+    return len(piece.encode("utf-8", "surrogatepass")) * (0.57 if kind == "letter" else 0.7)
 
 
 def high_token_estimate(text: str) -> int:
@@ -251,7 +251,7 @@ def high_token_estimate(text: str) -> int:
     English has about 4.5 bytes a token, code 3, Chinese 3 to 4: seldom too low, and a hundred
     times as fast as `estimate_tokens`.
     """
-    return max(-(-len(text.encode("utf-8")) // 3), 1)
+    return max(-(-len(text.encode("utf-8", "surrogatepass")) // 3), 1)
 
 
 @attrs.frozen(kw_only=True, slots=True)
