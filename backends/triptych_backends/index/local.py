@@ -100,7 +100,7 @@ class LocalIndex(CloseOnExit):
         SEARCHES.pass_on("the search")
         views, corpora = bounded(snapshots, field, corpus)
         # Only where a text is in another language than English do terms have variants.
-        languages = any(each.segment.text.vocabulary.prefixes_of_languages for each in views)
+        languages = any(map(attrgetter("segment.text.vocabulary.prefixes_of_languages"), views))
         asked: dict[str, dict[str, int]] = {}
         variants: dict[str, Mapping[str, Sequence[str]]] = {}
         for name in dict.fromkeys(map(attrgetter("language"), snapshots.values())):

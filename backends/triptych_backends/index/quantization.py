@@ -111,8 +111,8 @@ class Probe(NamedTuple):
     @classmethod
     def of(cls, vector: NDArray[np.float32]) -> Probe:
         """Round the vector once for all segments."""
-        exact = vector.astype(np.float64)
-        norm = math.sqrt(exact.dot(exact))
+        wide = vector.astype(np.float64)
+        norm = math.sqrt(wide.dot(wide))
         width = math.sqrt(min(max(len(vector), 1), _EXACT_WIDTH))
         # The codes are this long at most: half of one is the rounding of each.
         longest = min(2**24 / (128 * width) - width, 32_767)

@@ -11,7 +11,7 @@ from triptych_backends.index.follower import Orders, follow
 from triptych_backends.sql import SqlChangeLog
 from triptych_backends.sqlite.database import SqliteDatabase
 
-_COLLECT_AFTER = (1_000_000, 20, 20)
+_COLLECT_AFTER = (100_000, 20, 20)
 
 
 def main(path: str, index_path: str) -> None:
